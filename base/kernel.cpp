@@ -1,0 +1,103 @@
+#include "base/kernel.hpp"
+
+#include "base/error.hpp"
+
+namespace stepcast {
+
+Kernel gemm(Name name, Dtype dtype, std::int64_t m, std::int64_t n, std::int64_t k,
+            std::int64_t batch) {
+  const Bytes size = bytes_per_element(dtype);
+  Kernel kernel;
+  kernel.kind = KernelKind::gemm;
+  kernel.dtype = dtype;
+  kernel.m = m;
+  kernel.n = n;
+  kernel.k = k;
+  kernel.batch = batch;
+  kernel.bytes_read = size * batch * (m * k + k * n);
+  kernel.bytes_written = size * batch * m * n;
+  kernel.name = name;
+  return kernel;
+}
+
+Kernel memory_bound(Name name, Dtype dtype, Bytes read, Bytes written, int launches) {
+  Kernel kernel;
+  kernel.kind = KernelKind::memory;
+  kernel.dtype = dtype;
+  kernel.bytes_read = read;
+  kernel.bytes_written = written;
+  kernel.launches = launches;
+  kernel.name = name;
+  return kernel;
+}
+
+Kernel attention(Name name, KernelKind direction, Dtype dtype, std::int64_t batch,
+                 std::int64_t heads, std::int64_t kv_heads, std::int64_t queries,
+                 std::int64_t keys, std::int64_t head_size, bool causal, bool fused) {
+  STEPCAST_ASSERT(direction == KernelKind::attention_forward ||
+                      direction == KernelKind::attention_backward,
+                  "attention has two directions");
+  const bool backward = direction == KernelKind::attention_backward;
+  const Bytes size = bytes_per_element(dtype);
+  Kernel kernel;
+  kernel.kind = direction;
+  kernel.dtype = dtype;
+  kernel.causal = causal;
+  kernel.fused = fused;
+  kernel.m = queries;
+  kernel.n = keys;
+  kernel.k = head_size;
+  kernel.batch = batch;
+  kernel.heads = heads;
+  kernel.kv_heads = kv_heads;
+  const Bytes query = size * batch * heads * queries * head_size;
+  const Bytes key = size * batch * kv_heads * keys * head_size;
+  // forward: q, k, v in, o out; backward: q, k, v, o, do in, dq, dk, dv out.
+  kernel.bytes_read = backward ? 3 * query + 2 * key : query + 2 * key;
+  kernel.bytes_written = backward ? query + 2 * key : query;
+  if (!fused) {
+    // Scores and probabilities of heads x queries x keys go through memory: forward writes scores,
+    // reads and writes them in the softmax, reads them for the values; backward twice that.
+    const Bytes scores = size * batch * heads * queries * keys;
+    kernel.bytes_read += backward ? 4 * scores : 2 * scores;
+    kernel.bytes_written += backward ? 2 * scores : 2 * scores;
+    kernel.launches = backward ? 6 : 4;
+  }
+  kernel.name = name;
+  return kernel;
+}
+
+namespace {
+
+double square(const Kernel& kernel) {  // multiply-adds of one product, times 2
+  return 2.0 * static_cast<double>(kernel.batch) * static_cast<double>(kernel.heads) *
+         static_cast<double>(kernel.m) * static_cast<double>(kernel.n) *
+         static_cast<double>(kernel.k);
+}
+
+}  // namespace
+
+double model_flops(const Kernel& kernel) {
+  switch (kernel.kind) {
+    case KernelKind::gemm:
+      return 2.0 * static_cast<double>(kernel.m) * static_cast<double>(kernel.n) *
+             static_cast<double>(kernel.k) * static_cast<double>(kernel.batch);
+    case KernelKind::attention_forward: return 2.0 * square(kernel);
+    case KernelKind::attention_backward: return 4.0 * square(kernel);
+    case KernelKind::memory: return 0.0;
+  }
+  return 0.0;
+}
+
+double hardware_flops(const Kernel& kernel) {
+  const double part = kernel.causal && kernel.fused ? 0.5 : 1.0;
+  switch (kernel.kind) {
+    case KernelKind::gemm: return model_flops(kernel);
+    case KernelKind::attention_forward: return 2.0 * square(kernel) * part;
+    case KernelKind::attention_backward: return (kernel.fused ? 5.0 : 4.0) * square(kernel) * part;
+    case KernelKind::memory: return 0.0;
+  }
+  return 0.0;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,58 @@
+# Three verbs that every folder uses; nothing else in the tree calls add_library or add_executable.
+
+# stepcast_library(NAME SOURCES a.cpp ... [PUBLIC libs ...] [PRIVATE libs ...] [EMBED files ...])
+# One static library a folder, alias stepcast::NAME. EMBED compiles text files into the library;
+# read them with stepcast::embedded::NAME() (base/embedded.hpp).
+function(stepcast_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE;EMBED" ${ARGN})
+  add_library(stepcast_${name} STATIC ${ARG_SOURCES})
+  add_library(stepcast::${name} ALIAS stepcast_${name})
+  set_target_properties(stepcast_${name} PROPERTIES EXPORT_NAME ${name})
+  target_compile_features(stepcast_${name} PUBLIC cxx_std_20)
+  target_include_directories(
+    stepcast_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/stepcast>)
+  target_link_libraries(
+    stepcast_${name}
+    PUBLIC ${ARG_PUBLIC}
+    PRIVATE ${ARG_PRIVATE} $<BUILD_INTERFACE:stepcast_warnings>)
+  if(ARG_EMBED)
+    set(out ${CMAKE_CURRENT_BINARY_DIR}/embedded_${name}.cpp)
+    set(list ${CMAKE_CURRENT_BINARY_DIR}/embedded_${name}.list)
+    list(JOIN ARG_EMBED "\n" lines)
+    file(GENERATE OUTPUT ${list} CONTENT "${lines}\n")
+    add_custom_command(
+      OUTPUT ${out}
+      COMMAND ${CMAKE_COMMAND} -DNAME=${name} -DLIST=${list} -DOUT=${out}
+              -DBASE=${CMAKE_CURRENT_SOURCE_DIR} -P ${PROJECT_SOURCE_DIR}/cmake/Embed.cmake
+      WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}
+      DEPENDS ${ARG_EMBED} ${list} ${PROJECT_SOURCE_DIR}/cmake/Embed.cmake
+      VERBATIM)
+    target_sources(stepcast_${name} PRIVATE ${out})
+  endif()
+  set_property(GLOBAL APPEND PROPERTY STEPCAST_LIBRARIES stepcast_${name})
+endfunction()
+
+# stepcast_test(NAME [LABELS l ...] SOURCES a.cpp ... LINKS libs ...)
+# A doctest executable test_NAME; every test case is a CTest entry and a process of its own.
+function(stepcast_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;LABELS" ${ARGN})
+  add_executable(test_${name} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/doctest_main.cpp)
+  target_compile_features(test_${name} PRIVATE cxx_std_20)
+  target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(test_${name} PRIVATE ${ARG_LINKS} doctest::doctest stepcast_warnings)
+  target_compile_definitions(
+    test_${name} PRIVATE STEPCAST_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}"
+                         STEPCAST_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  doctest_discover_tests(test_${name} TEST_PREFIX "${name}." PROPERTIES LABELS "${ARG_LABELS}"
+                         TIMEOUT 120)
+endfunction()
+
+# stepcast_program(NAME SOURCES a.cpp ... LINKS libs ...)
+function(stepcast_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_compile_features(${name} PRIVATE cxx_std_20)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} stepcast_warnings)
+endfunction()

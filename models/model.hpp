@@ -1,0 +1,162 @@
+#pragma once
+// What is trained. A Model is data: parameter tensors in registration order and layers in
+// execution order. `work_of` says what one layer does for one micro-batch: kernels forward and
+// backward, the order in which gradients become ready, the activations it keeps.
+//
+//   Model model = load_model("llama-3-8b");              // catalog name or a config.json
+//   LayerWork work = work_of(model, 3, workload);        // layer 3
+//
+// Tested by tests/unit/models.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/kernel.hpp"
+#include "base/name.hpp"
+#include "base/units.hpp"
+
+namespace stepcast {
+
+struct Parameter {
+  Name name;                       // as PyTorch names it: "model.layers.0.self_attn.q_proj.weight"
+  std::vector<std::int64_t> shape;  // dim 0 first; FSDP2 shards dim 0
+  std::int64_t elements() const;
+};
+
+enum class LayerKind : std::uint8_t { embedding, block, final_norm, head };
+
+// A slice of the model that runs as a whole: the embedding, one transformer block, the final norm,
+// the language-model head with the loss. Layers run in this order forward, reversed backward.
+struct Layer {
+  Name name;                // "layers.3"
+  LayerKind kind = LayerKind::block;
+  int first_parameter = 0;  // into Model::parameters
+  int parameter_count = 0;
+  // Layers with one shape_class do the same work and hold tensors of the same shapes: callers
+  // compute it once. Dense values 0..Model::shape_classes-1.
+  int shape_class = 0;
+  // Index of a parameter of another layer that this one also uses (tied head), or -1. Its gradient
+  // is ready only when both have contributed: with the embedding, last in backward.
+  int tied_parameter = -1;
+};
+
+enum class Family : std::uint8_t { gpt2, llama, mpt };
+
+// Sizes of a decoder-only transformer, in the notation of the literature.
+struct Architecture {
+  Family family = Family::llama;
+  std::int64_t hidden = 0;        // h
+  std::int64_t layers = 0;        // L
+  std::int64_t heads = 0;         // a
+  std::int64_t kv_heads = 0;      // k
+  std::int64_t head_size = 0;     // d
+  std::int64_t ffn_hidden = 0;    // f
+  std::int64_t vocabulary = 0;    // V
+  std::int64_t max_positions = 0;  // learned positions (gpt2, mpt); 0 where rotary or ALiBi
+  bool learned_positions = false;
+  bool tied_embeddings = false;
+  bool attention_bias = false;  // on q, k, v (and o where the family has it)
+  bool attention_output_bias = false;
+  bool mlp_bias = false;
+  bool norm_bias = false;
+};
+
+struct Model {
+  std::string name;
+  std::string source;  // where the sizes come from: catalog file with its source, or a path
+  Architecture architecture;
+  Dtype stored_dtype = Dtype::fp32;  // torch_dtype of the file; the precision recipe decides
+  std::vector<Parameter> parameters;  // registration order, shared tensors once
+  std::vector<Layer> layers;          // execution order
+  int shape_classes = 0;
+
+  std::int64_t parameter_elements() const;                      // Ψ
+  std::int64_t parameter_elements(const Layer& layer) const;
+  std::int64_t input_embedding_elements() const;                // token (and position) tables
+};
+
+// One micro-batch on one rank.
+enum class Checkpointing : std::uint8_t { none, selective, full };
+
+struct Workload {
+  std::int64_t micro_batch = 1;  // b, sequences a rank
+  std::int64_t seq_len = 0;      // s; 0 takes the model's max_positions
+  Dtype compute_dtype = Dtype::bf16;
+  Checkpointing checkpointing = Checkpointing::none;
+  bool fused_attention = true;   // FlashAttention; false stores the a*s*s scores
+  // How much memory-bound work is fused (a software profile sets these).
+  bool fused_elementwise = false;  // torch.compile: norms+residuals, SwiGLU, rope in one kernel each
+  bool fused_loss = false;         // no fp32 copy of the logits
+  bool autocast_weights = false;   // AMP: fp32 weights cast to compute_dtype in forward, and
+                                   // gradients cast back (their kernels are in the lists)
+};
+
+struct BackwardKernel {
+  Kernel kernel;
+  // Parameters (index within the layer, 0-based) whose gradient is complete after this kernel, in
+  // the order in which autograd accumulates them: Linear bias before weight, norm weight before
+  // bias, modules in reverse order (facts in docs/sources.md, "gradient-ready order").
+  std::vector<int> ready;
+};
+
+struct LayerWork {
+  std::vector<Kernel> forward;
+  std::vector<BackwardKernel> backward;
+  std::vector<Kernel> recompute;  // run before backward under checkpointing; empty for none
+  // Bytes kept from forward to backward under the workload's checkpointing.
+  Bytes saved_activations = 0;
+  // Bytes that the recompute makes and backward frees again (0 without checkpointing).
+  Bytes recomputed_activations = 0;
+  // Largest short-lived working set within the layer beyond saved tensors (logits in fp32, unfused
+  // scores, gradients of activations).
+  Bytes forward_workspace = 0;
+  Bytes backward_workspace = 0;
+  Bytes output = 0;  // the hidden state handed to the next layer
+};
+
+// Throws InputError when the workload does not fit the model (seq_len beyond learned positions).
+LayerWork work_of(const Model& model, int layer, const Workload& workload);
+
+// ---- Wrap units -------------------------------------------------------------------------------
+// Which layers share one FSDP unit (one all-gather, one reduce-scatter).
+enum class WrapPolicy : std::uint8_t {
+  block,       // each block a unit; embedding, norm and head are the root's
+  torchtitan,  // embedding; each block; {norm, head} together with reshard_after_forward=false
+};
+
+struct WrapUnit {
+  Name name;                    // "root", "layers.3"
+  std::vector<int> layers;      // into Model::layers
+  std::vector<int> parameters;  // into Model::parameters, registration order
+  bool root = false;            // run first forward, never resharded after forward by default
+  bool keep_after_forward = false;  // torchtitan's last group
+};
+
+// In the order in which forward first enters them. A tied head's parameter is in the root unit
+// once (torchtitan policy with tied embeddings: refused with InputError).
+std::vector<WrapUnit> wrap_units(const Model& model, WrapPolicy policy);
+
+// ---- FLOPs and sizes by formula ---------------------------------------------------------------
+// Training FLOPs a token by the PaLM convention: 6 N + 12 L h s, N without the input embedding
+// unless tied (then once).
+double model_flops_per_token(const Model& model, std::int64_t seq_len);
+// With the recomputation that `checkpointing` makes: full counts the forward twice.
+double hardware_flops_per_token(const Model& model, std::int64_t seq_len, Checkpointing);
+
+// ---- Where models come from -------------------------------------------------------------------
+// NAME is a catalog name ("llama-3-8b"), or a path to a Hugging Face config.json (a directory that
+// holds one will do), or a stepcast model TOML. Throws InputError naming file, line and key.
+// seq_len sizes learned positions where the catalog says so (llm-foundry's MPT); 0 = its default.
+Model load_model(const std::string& name_or_path, std::int64_t seq_len = 0);
+Model model_from_hf_config(const std::string& path);
+std::vector<std::string> catalog_models();
+Model build_model(const std::string& name, const Architecture& architecture);
+
+// A model of plain tensors, one layer each, no kernels: for bucket and padding rules.
+Model model_of_tensors(const std::vector<Parameter>& parameters);
+
+std::string_view to_string(Checkpointing checkpointing);
+std::string_view to_string(LayerKind kind);
+
+}  // namespace stepcast

@@ -1,0 +1,80 @@
+#pragma once
+// What one collective does and costs, in three layers kept apart:
+//   choice  algorithm, protocol, channels, threads: as NCCL chooses (nccl/tuner.hpp)
+//   load    bytes on each kind of link, SMs held, HBM traffic: what it takes from others
+//   time    alone: NCCL's own model, bounded below by the slowest link's load
+// Tested by tests/unit/collectives.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/name.hpp"
+#include "base/provenance.hpp"
+#include "base/units.hpp"
+#include "sim/schedule/schedule.hpp"
+#include "topologies/topology.hpp"
+
+namespace stepcast {
+
+enum class NcclAlgorithm : std::uint8_t { tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat };
+enum class NcclProtocol : std::uint8_t { ll, ll128, simple };
+
+struct CollectiveChoice {
+  NcclAlgorithm algorithm = NcclAlgorithm::ring;
+  NcclProtocol protocol = NcclProtocol::simple;
+  int channels = 1;  // CTAs: SMs held
+  int threads = 0;
+  double predicted_us = 0;  // NCCL's own time formula, to the digit
+};
+
+// A load on one class of links of a rank: seconds = bytes through it / its bandwidth, all sibling
+// communicators that run at the same time included (8 replica groups a node on 4 NICs: 2 a NIC).
+struct LinkLoad {
+  Name resource;       // "nvlink", "pcie", "nic", "fabric"
+  double bytes = 0;    // through the link in its busier direction, siblings included
+  Seconds seconds = 0;
+};
+
+struct CollectiveCost {
+  CollectiveChoice choice;
+  Seconds seconds = 0;      // alone (with its siblings)
+  std::vector<LinkLoad> loads;
+  double sm_share = 0;      // of the GPU's SMs while it runs
+  double hbm_bytes = 0;     // read and written on the GPU
+  double bytes_sent_intra = 0;  // per GPU, over NVLink or PCIe within the node
+  double bytes_sent_inter = 0;  // per GPU, averaged over the node's GPUs, over NICs
+  double busbw_gbps = 0;    // nccl-tests' definition, GB/s
+  Provenance provenance = Provenance::modelled;
+};
+
+// All communicators of a mesh on a cluster. Searches graphs once per axis and answers calls.
+class Collectives {
+ public:
+  // nccl_version: "2.28.9" or "2.30.7".
+  Collectives(const Cluster& cluster, Mesh mesh, const std::string& nccl_version = "2.28.9");
+  ~Collectives();
+  Collectives(const Collectives&) = delete;
+  Collectives& operator=(const Collectives&) = delete;
+
+  // bytes: nccl-tests' size (whole tensor; gathered tensor; unreduced input).
+  CollectiveCost cost(Axis axis, CollectiveKind kind, Bytes bytes, Dtype dtype,
+                      Reduction reduction) const;
+
+  // Ranks, nodes and search result of an axis, for people.
+  std::string describe(Axis axis) const;
+  int ranks(Axis axis) const;
+  int nodes(Axis axis) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// busbw = bytes / seconds * factor; factors by nccl-tests: 2(n-1)/n, (n-1)/n, (n-1)/n, 1, 1.
+double bus_bandwidth_gbps(CollectiveKind kind, Bytes bytes, Seconds seconds, int ranks);
+
+std::string_view to_string(NcclAlgorithm algorithm);  // "Ring", "NVLSTree" as NCCL prints them
+std::string_view to_string(NcclProtocol protocol);
+
+}  // namespace stepcast

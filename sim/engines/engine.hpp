@@ -1,0 +1,53 @@
+#pragma once
+// Runs a schedule in simulated time. Two implementations, one meaning:
+//
+//   formula  max-plus walk, every op takes its solo time; the reference.
+//   fluid    SimGrid parallel tasks on resources of capacity 1.0: sees contention.
+//
+// Semantics that both share, op by op (tests/differential plays them against each other):
+//   * a lane issues its ops in order; issuing takes OpCost::host seconds (paid before the op may
+//     start: the first of `launches` equal parts before its start, the last before its end:
+//     start >= issue begin + host/launches, end >= issue end + solo/launches);
+//   * an op on a stream starts when its stream's previous op is done, every earlier stream_wait of
+//     that stream is met, its lane issued it, and (collective) the previous collective of its
+//     communicator is done and every role of the communicator got there;
+//   * host_wait blocks the lane; host_work occupies it;
+//   * lanes with one lock exclude each other, first come first served.
+// An engine that can move no further throws Deadlock naming each role's blocked op.
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "sim/engines/cost_table.hpp"
+#include "sim/schedule/schedule.hpp"
+#include "sim/schedule/timeline.hpp"
+
+namespace stepcast {
+
+class Deadlock : public std::runtime_error {
+ public:
+  explicit Deadlock(const std::string& message) : std::runtime_error(message) {}
+};
+
+struct RunOptions {
+  // Which StepPrograms to run, by index; empty: the first ones once each in order and the steady
+  // one until its period is steady (at most max_steady times).
+  std::vector<int> programs;
+  int max_steady = 4;
+  bool memory = true;  // record memory samples
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual std::string name() const = 0;
+  virtual Timeline run(const Schedule& schedule, const CostTable& costs,
+                       const RunOptions& options = {}) = 0;
+};
+
+std::unique_ptr<Engine> make_formula_engine();
+std::unique_ptr<Engine> make_fluid_engine();  // SimGrid
+
+}  // namespace stepcast

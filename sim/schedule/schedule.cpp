@@ -1,0 +1,162 @@
+#include "sim/schedule/schedule.hpp"
+
+#include <unordered_map>
+
+#include "base/error.hpp"
+
+namespace stepcast {
+
+int Mesh::size(Axis axis) const {
+  switch (axis) {
+    case Axis::world: return world_size();
+    case Axis::shard: return shard;
+    case Axis::replicate: return replicate;
+  }
+  return 1;
+}
+
+std::vector<std::string> op_names(const Schedule& schedule, const StepProgram& step) {
+  bool several = false;
+  for (const Op& op : step.ops) several = several || op.micro_batch > 0;
+  std::unordered_map<std::string, int> used;
+  std::vector<std::string> names;
+  names.reserve(step.ops.size());
+  for (const Op& op : step.ops) {
+    std::string name(to_string(op.phase));
+    name += '.';
+    name += op.verb.str();
+    if (op.unit >= 0) {
+      name += '.';
+      name += schedule.units[static_cast<std::size_t>(op.unit)].str();
+    }
+    if (several) name += ".m" + std::to_string(op.micro_batch);
+    const int count = ++used[name];
+    if (count > 1) name += "#" + std::to_string(count);
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+Bytes bytes_of(const Op& collective) {
+  return collective.elements * bytes_per_element(collective.dtype);
+}
+
+double ring_bytes_sent(const Op& op, int ranks) {
+  const double bytes = static_cast<double>(bytes_of(op));
+  const double n = ranks;
+  if (ranks <= 1) return 0.0;
+  switch (op.collective) {
+    case CollectiveKind::all_reduce: return 2.0 * (n - 1.0) / n * bytes;
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter: return (n - 1.0) / n * bytes;
+    case CollectiveKind::broadcast:
+    case CollectiveKind::reduce: return bytes;
+  }
+  return 0.0;
+}
+
+std::string_view to_string(OpKind kind) {
+  switch (kind) {
+    case OpKind::compute: return "compute";
+    case OpKind::collective: return "collective";
+    case OpKind::copy: return "copy";
+    case OpKind::stream_wait: return "stream_wait";
+    case OpKind::host_work: return "host_work";
+    case OpKind::host_wait: return "host_wait";
+    case OpKind::alloc: return "alloc";
+    case OpKind::free: return "free";
+    case OpKind::storage: return "storage";
+  }
+  return "";
+}
+
+std::string_view to_string(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce: return "all_reduce";
+    case CollectiveKind::all_gather: return "all_gather";
+    case CollectiveKind::reduce_scatter: return "reduce_scatter";
+    case CollectiveKind::broadcast: return "broadcast";
+    case CollectiveKind::reduce: return "reduce";
+  }
+  return "";
+}
+
+std::string_view to_string(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::none: return "none";
+    case Reduction::sum: return "sum";
+    case Reduction::avg: return "avg";
+    case Reduction::max: return "max";
+  }
+  return "";
+}
+
+std::string_view to_string(CopyKind kind) {
+  switch (kind) {
+    case CopyKind::host_to_device: return "host_to_device";
+    case CopyKind::device_to_host: return "device_to_host";
+    case CopyKind::device_to_device: return "device_to_device";
+    case CopyKind::peer: return "peer";
+  }
+  return "";
+}
+
+std::string_view to_string(FreeRule rule) {
+  switch (rule) {
+    case FreeRule::host_order: return "host_order";
+    case FreeRule::after_streams: return "after_streams";
+    case FreeRule::after_op: return "after_op";
+  }
+  return "";
+}
+
+std::string_view to_string(WaitTarget target) {
+  switch (target) {
+    case WaitTarget::ops: return "ops";
+    case WaitTarget::stream: return "stream";
+    case WaitTarget::device: return "device";
+  }
+  return "";
+}
+
+std::string_view to_string(Phase phase) {
+  switch (phase) {
+    case Phase::setup: return "setup";
+    case Phase::load: return "load";
+    case Phase::forward: return "forward";
+    case Phase::loss: return "loss";
+    case Phase::backward: return "backward";
+    case Phase::optimizer: return "optimizer";
+  }
+  return "";
+}
+
+std::string_view to_string(Axis axis) {
+  switch (axis) {
+    case Axis::world: return "world";
+    case Axis::shard: return "shard";
+    case Axis::replicate: return "replicate";
+  }
+  return "";
+}
+
+std::string_view to_string(BufferKind kind) {
+  switch (kind) {
+    case BufferKind::parameter: return "parameter";
+    case BufferKind::gradient: return "gradient";
+    case BufferKind::optimizer_state: return "optimizer_state";
+    case BufferKind::bucket: return "bucket";
+    case BufferKind::unsharded: return "unsharded";
+    case BufferKind::gather_output: return "gather_output";
+    case BufferKind::reduce_input: return "reduce_input";
+    case BufferKind::reduce_output: return "reduce_output";
+    case BufferKind::activation: return "activation";
+    case BufferKind::workspace: return "workspace";
+    case BufferKind::logits: return "logits";
+    case BufferKind::input: return "input";
+    case BufferKind::other: return "other";
+  }
+  return "";
+}
+
+}  // namespace stepcast

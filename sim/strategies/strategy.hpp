@@ -1,0 +1,90 @@
+#pragma once
+// A strategy turns a model and a mesh into a schedule. One folder a strategy; each rule of PyTorch
+// is a small file with its essay and its test.
+//
+//   TrainingStep step;            // what to train and how
+//   step.model = load_model("llama-3-8b");
+//   step.strategy.kind = StrategyKind::fsdp2;
+//   step.mesh = {1, 64};
+//   Schedule schedule = build_schedule(step);
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/model.hpp"
+#include "sim/schedule/schedule.hpp"
+
+namespace stepcast {
+
+enum class StrategyKind : std::uint8_t { dp, ddp, zero1, zero2, zero3, fsdp1, fsdp2, hsdp };
+
+// Which dtype each thing has. Named recipes (docs/sources.md section 4.1):
+//   amp-bf16     fp32 parameters, autocast compute, fp32 gradients and reduction  (DDP's default)
+//   bf16-mixed   fp32 shard, bf16 gather and compute, fp32 reduction              (FSDP2's default)
+//   bf16-mixed-reduce-bf16   the same with bf16 reduction
+//   bf16-master  bf16 parameters and gradients, fp32 master copy and moments (Megatron, DeepSpeed)
+//   bf16-pure    everything bf16, moments too
+//   fp32, tf32   everything fp32; tf32 computes matrix products in TF32
+struct Precision {
+  std::string name = "bf16-mixed";
+  Dtype parameter = Dtype::fp32;  // the persistent parameter (or its shard)
+  Dtype compute = Dtype::bf16;    // matrix products, activations
+  Dtype gather = Dtype::bf16;     // all-gather payload and the unsharded parameter
+  Dtype gradient = Dtype::bf16;   // as backward produces it
+  Dtype reduce = Dtype::fp32;     // reduce-scatter / all-reduce payload
+  Dtype moments = Dtype::fp32;    // two Adam moments
+  bool master_copy = false;       // an fp32 copy of the parameters beside them
+  bool autocast = false;          // weights are cast for every use in forward (AMP)
+};
+
+Precision precision_recipe(const std::string& name);  // InputError lists the names
+std::vector<std::string> precision_recipes();
+std::string default_precision(StrategyKind kind);
+
+// When gradients are reduced across micro-batches of one step.
+enum class AccumulationSync : std::uint8_t {
+  last,   // only in the last micro-batch (DDP no_sync, FSDP2 set_requires_gradient_sync(False))
+  every,  // in every micro-batch
+  reduce_scatter_every,  // HSDP: reduce-scatter every micro-batch, all-reduce in the last
+};
+
+struct StrategyOptions {
+  StrategyKind kind = StrategyKind::ddp;
+
+  // ddp
+  double bucket_cap_mib = 25.0;              // MiB, as PyTorch's bucket_cap_mb
+  std::optional<double> first_bucket_mib;    // default: 1 MiB, or the cap when it was set explicitly
+  bool gradient_as_bucket_view = false;
+
+  // fsdp2, hsdp
+  bool reshard_after_forward = true;
+  bool reshard_after_backward = true;
+  WrapPolicy wrap = WrapPolicy::block;
+  bool separate_reduce_scatter_group = false;
+
+  AccumulationSync accumulation_sync = AccumulationSync::last;
+};
+
+struct TrainingStep {
+  Model model;
+  Workload workload;
+  Mesh mesh;  // ddp {n,1}, fsdp2 {1,n}, hsdp {n/g,g}
+  Precision precision;
+  int accumulation = 1;  // micro-batches a step
+  StrategyOptions strategy;
+  bool fused_optimizer = true;  // fused AdamW: 28 B a parameter; otherwise foreach
+  // Which StepPrograms to make; the steady one is always there and last.
+  bool first_step = false;
+};
+
+// Throws InputError for what a user can get wrong (world size not divisible, strategy not built).
+Schedule build_schedule(const TrainingStep& step);
+
+std::string_view to_string(StrategyKind kind);
+StrategyKind parse_strategy(const std::string& name);  // InputError lists the names
+std::string_view to_string(AccumulationSync sync);
+
+}  // namespace stepcast
