@@ -1,0 +1,60 @@
+# Install rules and the CMake package `stepcast`:
+#
+#   find_package(stepcast 0.1 CONFIG REQUIRED)
+#   target_link_libraries(mine PRIVATE stepcast::schedule)
+#
+# Headers keep their folders under include/stepcast, so that #include "sim/schedule/schedule.hpp"
+# reads the same here and there. Tested by tests/consumer, from an install tree.
+#
+# Two components: `runtime` (the program, its examples and licences) and `development` (headers,
+# libraries, the CMake package).
+
+include(CMakePackageConfigHelpers)
+
+set(STEPCAST_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/stepcast)
+get_property(libraries GLOBAL PROPERTY STEPCAST_LIBRARIES)
+install(
+  TARGETS ${libraries}
+  EXPORT stepcastTargets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+install(
+  EXPORT stepcastTargets
+  NAMESPACE stepcast::
+  DESTINATION ${STEPCAST_CMAKE_DIR}
+  COMPONENT development)
+
+foreach(folder IN LISTS STEPCAST_FOLDERS)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.hpp)
+  foreach(header IN LISTS headers)
+    cmake_path(RELATIVE_PATH header BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE relative)
+    cmake_path(GET relative PARENT_PATH directory)
+    install(
+      FILES ${header}
+      DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/stepcast/${directory}
+      COMPONENT development)
+  endforeach()
+endforeach()
+
+configure_package_config_file(
+  ${PROJECT_SOURCE_DIR}/cmake/stepcastConfig.cmake.in ${PROJECT_BINARY_DIR}/stepcastConfig.cmake
+  INSTALL_DESTINATION ${STEPCAST_CMAKE_DIR}
+  NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(
+  ${PROJECT_BINARY_DIR}/stepcastConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(
+  FILES ${PROJECT_BINARY_DIR}/stepcastConfig.cmake ${PROJECT_BINARY_DIR}/stepcastConfigVersion.cmake
+  DESTINATION ${STEPCAST_CMAKE_DIR}
+  COMPONENT development)
+
+if(TARGET stepcast)
+  install(TARGETS stepcast RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+endif()
+install(
+  FILES LICENSE THIRD_PARTY.md README.md CHANGELOG.md
+  DESTINATION ${CMAKE_INSTALL_DOCDIR}
+  COMPONENT runtime)
+install(
+  DIRECTORY examples
+  DESTINATION ${CMAKE_INSTALL_DOCDIR}
+  COMPONENT runtime
+  OPTIONAL)

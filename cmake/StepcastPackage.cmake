@@ -1,0 +1,36 @@
+# ./dev package: dist/stepcast_VERSION_ARCH.deb (the program), dist/stepcast-dev_VERSION_ARCH.deb
+# (headers and libraries) and dist/stepcast-VERSION-Linux-ARCH.tar.gz (both).
+# The shared libraries that the .deb depends on are read from the binary by dpkg-shlibdeps.
+# Tested by tests/package/clean_machine.sh on a bare Debian 12.
+
+set(CPACK_PACKAGE_NAME stepcast)
+set(CPACK_PACKAGE_VENDOR "stepcast authors")
+set(CPACK_PACKAGE_CONTACT "stepcast authors <stepcast@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "forecasts a data-parallel training step")
+set(CPACK_PACKAGE_DESCRIPTION
+    "stepcast forecasts the time, traffic and memory of one data-parallel training step\n\
+(DDP, FSDP2, HSDP) of a language model on a GPU cluster, without a GPU.")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_PACKAGE_FILE_NAME
+    stepcast-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR})
+set(CPACK_GENERATOR DEB TGZ)
+set(CPACK_COMPONENTS_ALL runtime development)
+set(CPACK_ARCHIVE_COMPONENT_INSTALL OFF) # one tarball
+
+set(CPACK_DEB_COMPONENT_INSTALL ON) # two .debs
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME stepcast)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME stepcast-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF) # static libraries only
+list(
+  JOIN
+  "libsimgrid-dev;libboost-graph-dev;libspdlog-dev;libfmt-dev;libtomlplusplus-dev;libcli11-dev;\
+nlohmann-json3-dev;libpugixml-dev"
+  ", "
+  CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS)
+
+include(CPack)
