@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# check.sh ROOT: what the compiler cannot see. Prints one line a violation, exits 1 when there is any.
+#
+#   1. A folder includes only folders of a lower rank (table below): arrows point down.
+#   2. SimGrid is included only under sim/engines, CUDA and NCCL only under runtime/.
+#   3. No file names the machine it was written on or a package mirror: absolute home and work
+#      folders, hosts of this machine's /etc/apt.
+#
+# Tested by tests/layering/self_test.sh, which plants each violation and expects to see it named.
+set -euo pipefail
+cd "${1:?usage: check.sh ROOT}"
+
+# Folder, rank. A folder may include itself and any folder of a lower rank; equals not each other.
+rank_of() {
+  case $1 in
+    base/*) echo 0 ;;
+    models/* | topologies/* | sim/schedule/*) echo 1 ;;
+    sim/kernels/* | sim/collectives/* | sim/strategies/* | sim/engines/* | sim/memory/*) echo 2 ;;
+    runtime/*) echo 2 ;;
+    sim/report/*) echo 3 ;;
+    sim/forecast/*) echo 4 ;;
+    validate/*) echo 5 ;;
+    cli/*) echo 6 ;;
+    *) echo 9 ;;  # tests, benchmarks: may use all
+  esac
+}
+folder_of() { sed -E 's,^(sim/[^/]+|[^/]+)/.*,\1,' <<<"$1"; }
+
+# The files that make up the project: tracked ones where git can tell, else all but build output.
+files() {
+  if git -c safe.directory='*' ls-files -co --exclude-standard 2>/dev/null | grep .; then return; fi
+  find . -type f -not -path './.git/*' -not -path './build/*' -not -path './dist/*' | sed 's,^\./,,'
+}
+
+bad=0
+complain() {
+  echo "layering: $*"
+  bad=1
+}
+
+list=$(files | while read -r file; do [[ -f $file ]] && echo "$file"; done)
+code=$(grep -E '\.(hpp|cpp|h|cu|cuh)$' <<<"$list" || true)
+
+# ---- 1: arrows point down
+while IFS=: read -r file line text; do
+  [[ -n $file ]] || continue
+  target=$(sed -E 's/.*#include "([^"]+)".*/\1/' <<<"$text")
+  from=$(folder_of "$file") to=$(folder_of "$target")
+  case $target in
+    */*) ;;
+    *) complain "$file:$line: \"$target\": write the path from the root of the project"; continue ;;
+  esac
+  [[ $from == "$to" ]] && continue
+  if (($(rank_of "$file") <= $(rank_of "$target"))); then
+    complain "$file:$line: $from (rank $(rank_of "$file")) includes $to (rank $(rank_of "$target"))"
+  fi
+done < <(tr '\n' '\0' <<<"$code" | xargs -0 -r grep -nHE '^ *#include "' /dev/null || true)
+
+# ---- 2: who may see SimGrid, CUDA, NCCL
+only() {  # PATTERN FOLDER NAME
+  while IFS=: read -r file line _; do
+    [[ -z $file || $file == "$2"/* ]] || complain "$file:$line: $3 is included outside $2/"
+  done < <(tr '\n' '\0' <<<"$code" | xargs -0 -r grep -nHE "^ *#include *[<\"]($1)" /dev/null || true)
+}
+only 'simgrid/|xbt/|smpi/' sim/engines SimGrid
+only 'cuda|cublas|nvToolsExt|nvml' runtime CUDA
+only 'nccl\.h' runtime NCCL
+
+# ---- 3: nothing of the machine it was written on
+hosts=$(grep -rhoE 'https?://[^/ ]+' /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null |
+  sed -E 's,https?://,,; s/[.]/[.]/g' | sort -u | paste -sd'|' || true)
+place="(^|[^A-Za-z0-9_.\$}/-])/(work|home|root|Users)/|[.][.]/shared/"
+while IFS=: read -r file line text; do
+  [[ -n $file && $file != tests/layering/* ]] || continue
+  complain "$file:$line: names a place or host of one machine: ${text:0:80}"
+done < <(tr '\n' '\0' <<<"$list" | xargs -0 -r grep -InHE "$place${hosts:+|$hosts}" /dev/null || true)
+
+((bad)) && exit 1
+echo "layering: $(wc -l <<<"$code") source files, $(wc -l <<<"$list") files: clean"

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# self_test.sh CHECK: plants each violation in a small tree and expects check.sh to name it.
+set -euo pipefail
+check=$(readlink -f "${1:?usage: self_test.sh CHECK}")
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+
+reset() {
+  rm -rf "${tree:?}"/*
+  mkdir -p "$tree"/{base,models,sim/schedule,sim/engines/fluid,sim/strategies,runtime/nccl,cli}
+  echo '#pragma once' >"$tree/base/units.hpp"
+  echo '#include "base/units.hpp"' >"$tree/sim/schedule/schedule.hpp"
+  echo '#include <simgrid/s4u.hpp>' >"$tree/sim/engines/fluid/fluid.cpp"
+  echo '#include <cuda_runtime_api.h>' >"$tree/runtime/nccl/stream.cpp"
+  echo '#include "sim/schedule/schedule.hpp"' >"$tree/cli/main.cpp"
+}
+
+failures=0
+expect() {  # WHAT PATTERN
+  local said
+  if said=$(bash "$check" "$tree"); then
+    echo "FAILED: not noticed: $1"
+    failures=1
+  elif ! grep -qE "$2" <<<"$said"; then
+    echo "FAILED: noticed '$1', but said: $said"
+    failures=1
+  fi
+}
+
+reset
+bash "$check" "$tree" >/dev/null || { echo "FAILED: a clean tree is refused"; failures=1; }
+
+reset; echo '#include "sim/schedule/schedule.hpp"' >"$tree/base/units.hpp"
+expect "an include upward" '^layering: base/units.hpp:1: base \(rank 0\) includes sim/schedule'
+reset; echo '#include "sim/strategies/a.hpp"' >"$tree/sim/engines/b.hpp"
+expect "an include sideways" '^layering: sim/engines/b.hpp:1: .*includes sim/strategies'
+reset; echo '#include "units.hpp"' >"$tree/base/b.hpp"
+expect "an include without its folder" '^layering: base/b.hpp:1: "units.hpp"'
+reset; echo '#include <simgrid/s4u.hpp>' >"$tree/models/m.cpp"
+expect "SimGrid outside the engines" '^layering: models/m.cpp:1: SimGrid'
+reset; echo '#include <cuda_runtime.h>' >"$tree/sim/engines/fluid/fluid.cpp"
+expect "CUDA outside the runtime" '^layering: sim/engines/fluid/fluid.cpp:1: CUDA'
+reset; echo '#include "nccl.h"' >"$tree/cli/main.cpp"
+expect "NCCL outside the runtime" 'cli/main.cpp:1: NCCL'
+reset; echo 'see /home/someone/notes' >"$tree/README.md"
+expect "a folder of one machine" '^layering: README.md:1: names a place'
+
+((failures)) && exit 1
+echo "layering self test: 7 violations, all noticed"
