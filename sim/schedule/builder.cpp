@@ -189,6 +189,16 @@ OpIndex ScheduleBuilder::copy(Name verb, CopyKind kind, StreamIndex stream, Byte
   return last();
 }
 
+OpIndex ScheduleBuilder::storage(Name verb, Bytes bytes, std::span<const View> reads,
+                                 std::span<const View> writes) {
+  Op& op = append(OpKind::storage, verb);
+  op.launches = 0;
+  op.bytes = bytes;
+  op.reads = add_views(reads);
+  op.writes = add_views(writes);
+  return last();
+}
+
 OpIndex ScheduleBuilder::stream_wait(StreamIndex stream, std::span<const OpRef> awaited) {
   static const Name wait("wait");
   Op& op = append(OpKind::stream_wait, wait);

@@ -55,6 +55,8 @@ class ScheduleBuilder {
                      std::span<const View> writes, int root = -1);
   OpIndex copy(Name verb, CopyKind kind, StreamIndex stream, Bytes bytes,
                std::span<const View> reads, std::span<const View> writes);
+  OpIndex storage(Name verb, Bytes bytes, std::span<const View> reads,
+                  std::span<const View> writes);  // files, on the lane
   OpIndex stream_wait(StreamIndex stream, std::span<const OpRef> awaited);
   OpIndex stream_wait(StreamIndex stream, OpIndex awaited);
   OpIndex host_work(Name cost, int count);

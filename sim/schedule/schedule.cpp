@@ -30,11 +30,62 @@ std::vector<std::string> op_names(const Schedule& schedule, const StepProgram& s
       name += schedule.units[static_cast<std::size_t>(op.unit)].str();
     }
     if (several) name += ".m" + std::to_string(op.micro_batch);
-    const int count = ++used[name];
-    if (count > 1) name += "#" + std::to_string(count);
+    int count = ++used[name];
+    if (count > 1) {
+      // A unit may itself be called "x#2": count on until the name is free.
+      std::string numbered;
+      do {
+        numbered = name + "#" + std::to_string(count++);
+      } while (used.count(numbered) > 0);
+      used[name] = count - 1;
+      used[numbered] = 1;
+      name = std::move(numbered);
+    }
     names.push_back(std::move(name));
   }
   return names;
+}
+
+namespace {
+
+// Key of an op within its step, without the names: SameOp is built for every pair of programs.
+struct OpKey {
+  Name verb;
+  UnitIndex unit = -1;
+  std::int16_t micro_batch = 0;
+  Phase phase = Phase::setup;
+  friend bool operator==(const OpKey& a, const OpKey& b) = default;
+};
+
+struct OpKeyHash {
+  std::size_t operator()(const OpKey& key) const {
+    std::size_t hash = std::hash<Name>()(key.verb);
+    const auto mix = [&hash](std::size_t value) { hash = (hash ^ value) * 0x9e3779b97f4a7c15u; };
+    mix(static_cast<std::size_t>(static_cast<std::uint32_t>(key.unit)));
+    mix(static_cast<std::size_t>(static_cast<std::uint16_t>(key.micro_batch)));
+    mix(static_cast<std::size_t>(key.phase));
+    return hash;
+  }
+};
+
+OpKey key_of(const Op& op) { return {op.verb, op.unit, op.micro_batch, op.phase}; }
+
+}  // namespace
+
+SameOp::SameOp(const StepProgram& from, const StepProgram& to) {
+  std::unordered_map<OpKey, std::vector<OpIndex>, OpKeyHash> there;
+  for (std::size_t i = 0; i < to.ops.size(); ++i) {
+    there[key_of(to.ops[i])].push_back(static_cast<OpIndex>(i));
+  }
+  std::unordered_map<OpKey, std::size_t, OpKeyHash> seen;
+  to_.reserve(from.ops.size());
+  for (const Op& op : from.ops) {
+    const OpKey key = key_of(op);
+    const std::size_t occurrence = seen[key]++;
+    const auto found = there.find(key);
+    const bool exists = found != there.end() && occurrence < found->second.size();
+    to_.push_back(exists ? found->second[occurrence] : -1);
+  }
 }
 
 Bytes bytes_of(const Op& collective) {

@@ -230,14 +230,37 @@ struct Schedule {
   // facts that a report must print, in words ("rows are padded to the world size: ...")
   std::vector<std::string> notes;
 
-  std::span<const Kernel> at_kernels(Range r) const { return {kernels.data() + r.first, static_cast<std::size_t>(r.count)}; }
-  std::span<const View> at_views(Range r) const { return {views.data() + r.first, static_cast<std::size_t>(r.count)}; }
-  std::span<const OpRef> at_refs(Range r) const { return {refs.data() + r.first, static_cast<std::size_t>(r.count)}; }
+  std::span<const Kernel> at_kernels(Range r) const { return part(kernels, r); }
+  std::span<const View> at_views(Range r) const { return part(views, r); }
+  std::span<const OpRef> at_refs(Range r) const { return part(refs, r); }
+  std::span<const StreamIndex> at_streams(Range r) const { return part(stream_lists, r); }
+
+ private:
+  template <typename T>
+  static std::span<const T> part(const std::vector<T>& arena, Range r) {
+    return {arena.data() + r.first, static_cast<std::size_t>(r.count)};
+  }
 };
 
 // Unique name of an op within its step: PHASE.VERB[.UNIT][.mN][#K]; .mN only where the step has
 // several micro-batches, #K only from the second op of one name on. One pass over the step.
 std::vector<std::string> op_names(const Schedule& schedule, const StepProgram& step);
+
+// Where an op stands in another StepProgram of the same role: the op with the same phase, verb, unit
+// and micro-batch, the k-th of that key for the k-th; -1 where there is none. This is how an OpRef
+// with steps_back > 0 reads when the earlier step ran another program.
+class SameOp {
+ public:
+  SameOp(const StepProgram& from, const StepProgram& to);
+  OpIndex operator()(OpIndex op) const { return to_[static_cast<std::size_t>(op)]; }
+
+ private:
+  std::vector<OpIndex> to_;
+};
+
+// Equal by meaning: the arenas may be laid out differently, and fields that an op's kind does not
+// use do not count (the dtype of a copy, say).
+bool equal(const Schedule& a, const Schedule& b);
 
 Bytes bytes_of(const Op& collective);  // elements * dtype
 // Bytes each rank sends for this op by ring counting, n ranks of the communicator: all-reduce

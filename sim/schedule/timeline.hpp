@@ -58,8 +58,28 @@ struct Timeline {
   std::vector<MemorySample> memory;
 
   // Period of the steady step: end of the last step minus end of the one before (or the length of
-  // the only step).
+  // the only step). A timeline without steps has none: STEPCAST_ASSERT.
   Seconds period() const;
 };
+
+// Half-open in meaning; a list of them is "merged" when sorted, disjoint and not touching.
+struct Interval {
+  Seconds begin = 0;
+  Seconds end = 0;
+};
+std::vector<Interval> merged(std::vector<Interval> list);  // any order, overlaps allowed
+// Both take merged lists and return one. subtract: what is in `a` and not in `b`.
+std::vector<Interval> intersect(const std::vector<Interval>& a, const std::vector<Interval>& b);
+std::vector<Interval> subtract(const std::vector<Interval>& a, const std::vector<Interval>& b);
+Seconds length(const std::vector<Interval>& list);
+
+// When a role's stream was busy within a window, merged: spans of stream ops, whatever step they
+// belong to, cut to the window. Waiting inside a collective for a late peer counts as busy, as on
+// the GPU. For the steady step take the window of steps.back().
+std::vector<Interval> busy(const Timeline& timeline, const Schedule& schedule, int role,
+                           StreamIndex stream, Interval window);
+// The same as a fraction of the window for every stream of the schedule.
+std::vector<double> occupancy(const Timeline& timeline, const Schedule& schedule, int role,
+                              Interval window);
 
 }  // namespace stepcast
