@@ -12,13 +12,11 @@
 #include "base/name.hpp"
 #include "base/provenance.hpp"
 #include "base/units.hpp"
+#include "sim/collectives/nccl/types.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "topologies/topology.hpp"
 
 namespace stepcast {
-
-enum class NcclAlgorithm : std::uint8_t { tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat };
-enum class NcclProtocol : std::uint8_t { ll, ll128, simple };
 
 struct CollectiveChoice {
   NcclAlgorithm algorithm = NcclAlgorithm::ring;
@@ -73,8 +71,5 @@ class Collectives {
 
 // busbw = bytes / seconds * factor; factors by nccl-tests: 2(n-1)/n, (n-1)/n, (n-1)/n, 1, 1.
 double bus_bandwidth_gbps(CollectiveKind kind, Bytes bytes, Seconds seconds, int ranks);
-
-std::string_view to_string(NcclAlgorithm algorithm);  // "Ring", "NVLSTree" as NCCL prints them
-std::string_view to_string(NcclProtocol protocol);
 
 }  // namespace stepcast
