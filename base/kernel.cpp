@@ -56,12 +56,13 @@ Kernel attention(Name name, KernelKind direction, Dtype dtype, std::int64_t batc
   kernel.bytes_read = backward ? 3 * query + 2 * key : query + 2 * key;
   kernel.bytes_written = backward ? query + 2 * key : query;
   if (!fused) {
-    // Scores and probabilities of heads x queries x keys go through memory: forward writes scores,
-    // reads and writes them in the softmax, reads them for the values; backward twice that.
+    // Scores and probabilities, heads x queries x keys, go through memory. Forward, 3 kernels:
+    // scores written; read by the softmax, probabilities written; read for the values. Backward, 5:
+    // P read for dV; dP written; P and dP read by the softmax, dS written; dS read for dQ, for dK.
     const Bytes scores = size * batch * heads * queries * keys;
-    kernel.bytes_read += backward ? 4 * scores : 2 * scores;
-    kernel.bytes_written += backward ? 2 * scores : 2 * scores;
-    kernel.launches = backward ? 6 : 4;
+    kernel.bytes_read += backward ? 5 * scores : 2 * scores;
+    kernel.bytes_written += 2 * scores;
+    kernel.launches = backward ? 5 : 3;
   }
   kernel.name = name;
   return kernel;

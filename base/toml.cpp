@@ -192,7 +192,12 @@ std::vector<double> TomlTable::numbers(std::string_view key) {
   if (!value->is_array()) throw wrong_type(where(key), *value, "an array of numbers");
   for (const toml::node& item : *value->as_array()) {
     if (!item.is_number()) throw wrong_type(where(key), item, "an array of numbers");
-    list.push_back(*item.value<double>());
+    const double number = *item.value<double>();
+    if (!std::isfinite(number)) {
+      throw InputError(where(key),
+                       fmt::format("{} is out of range; accepted: finite numbers", number));
+    }
+    list.push_back(number);
   }
   return list;
 }
