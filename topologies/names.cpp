@@ -1,0 +1,35 @@
+#include "topologies/topology.hpp"
+
+namespace stepcast {
+
+std::string_view to_string(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::gpu: return "gpu";
+    case DeviceKind::nvswitch: return "nvswitch";
+    case DeviceKind::pcie_switch: return "pcie_switch";
+    case DeviceKind::cpu: return "cpu";
+    case DeviceKind::nic: return "nic";
+  }
+  return "";
+}
+
+std::string_view to_string(LinkKind kind) {
+  switch (kind) {
+    case LinkKind::nvlink: return "nvlink";
+    case LinkKind::c2c: return "c2c";
+    case LinkKind::pcie: return "pcie";
+    case LinkKind::socket: return "socket";
+  }
+  return "";
+}
+
+std::string_view to_string(FabricKind kind) {
+  switch (kind) {
+    case FabricKind::single_switch: return "single_switch";
+    case FabricKind::leaf_spine: return "leaf_spine";
+    case FabricKind::rail_optimised: return "rail_optimised";
+  }
+  return "";
+}
+
+}  // namespace stepcast
