@@ -42,6 +42,7 @@ struct Precision {
 
 Precision precision_recipe(const std::string& name);  // InputError lists the names
 std::vector<std::string> precision_recipes();
+std::vector<std::string> precision_recipes_of(StrategyKind kind);  // the default first
 std::string default_precision(StrategyKind kind);
 
 // When gradients are reduced across micro-batches of one step.
@@ -55,8 +56,8 @@ struct StrategyOptions {
   StrategyKind kind = StrategyKind::ddp;
 
   // ddp
-  double bucket_cap_mib = 25.0;              // MiB, as PyTorch's bucket_cap_mb
-  std::optional<double> first_bucket_mib;    // default: 1 MiB, or the cap when it was set explicitly
+  std::optional<double> bucket_cap_mib;    // MiB, as PyTorch's bucket_cap_mb; default 25
+  std::optional<double> first_bucket_mib;  // default: 1 MiB, or the cap when that is given
   bool gradient_as_bucket_view = false;
 
   // fsdp2, hsdp
@@ -76,13 +77,15 @@ struct TrainingStep {
   int accumulation = 1;  // micro-batches a step
   StrategyOptions strategy;
   bool fused_optimizer = true;  // fused AdamW: 28 B a parameter; otherwise foreach
-  // Which StepPrograms to make; the steady one is always there and last.
+  bool sync_every_step = false;  // the host waits for the device after every step (loss.item())
+  // Also make the StepPrograms before the steady one ("first", "second").
   bool first_step = false;
 };
 
 // Throws InputError for what a user can get wrong (world size not divisible, strategy not built).
 Schedule build_schedule(const TrainingStep& step);
 
+bool is_built(StrategyKind kind);
 std::string_view to_string(StrategyKind kind);
 StrategyKind parse_strategy(const std::string& name);  // InputError lists the names
 std::string_view to_string(AccumulationSync sync);

@@ -1,0 +1,200 @@
+#include "sim/strategies/common/layer_walk.hpp"
+
+#include <algorithm>
+
+#include "sim/strategies/common/view_list.hpp"
+
+namespace stepcast {
+namespace {
+
+const Name verb_forward("compute");
+const Name verb_recompute("recompute");
+const Name verb_backward("compute");
+const Name verb_inputs("inputs");
+
+// Tensors without kernels (bucket and padding exercises) still have a backward in which their
+// gradients become ready, last parameter first.
+void give_plain_tensors_a_backward(LayerWork& work, int parameters) {
+  if (!work.backward.empty() || parameters == 0) return;
+  static const Name plain("tensor");
+  work.forward.push_back(memory_bound(plain, Dtype::fp32, 0, 0));
+  for (int p = parameters; p-- > 0;) {
+    work.backward.push_back({memory_bound(plain, Dtype::fp32, 0, 0), {p}});
+  }
+}
+
+}  // namespace
+
+LayerWalk::LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamIndex compute)
+    : builder_(builder), step_(step), compute_(compute) {
+  const Model& model = step.model;
+  plans_.resize(static_cast<std::size_t>(model.shape_classes));
+  buffers_.resize(model.layers.size());
+  units_.reserve(model.layers.size());
+  Bytes largest_hidden = 0;
+
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const Layer& layer = model.layers[i];
+    units_.push_back(builder.unit(layer.name));
+    ClassPlan& plan = plans_[static_cast<std::size_t>(layer.shape_class)];
+    if (!plan.known) {
+      plan.known = true;
+      plan.work = work_of(model, static_cast<int>(i), step.workload);
+      give_plain_tensors_a_backward(plan.work, layer.parameter_count);
+      std::vector<Kernel> backward;
+      backward.reserve(plan.work.backward.size());
+      for (const BackwardKernel& b : plan.work.backward) backward.push_back(b.kernel);
+      plan.forward = builder.kernels(plan.work.forward);
+      plan.recompute = builder.kernels(plan.work.recompute);
+      plan.backward = builder.kernels(backward);
+      const BufferKind kind =
+          layer.kind == LayerKind::head ? BufferKind::logits : BufferKind::workspace;
+      if (plan.work.forward_workspace > 0) {
+        plan.forward_workspace = builder.buffer("forward_workspace." + layer.name.str(), kind,
+                                                step.workload.compute_dtype,
+                                                plan.work.forward_workspace, compute);
+      }
+      if (plan.work.backward_workspace > 0) {
+        plan.backward_workspace = builder.buffer("backward_workspace." + layer.name.str(), kind,
+                                                 step.workload.compute_dtype,
+                                                 plan.work.backward_workspace, compute);
+      }
+    }
+    const bool has_input = i > 0;
+    const Bytes input = has_input ? this->plan(static_cast<int>(i) - 1).work.output : 0;
+    const Bytes saved = std::max<Bytes>(0, plan.work.saved_activations - input);
+    const BufferKind kind =
+        layer.kind == LayerKind::head ? BufferKind::logits : BufferKind::activation;
+    LayerBuffers& mine = buffers_[i];
+    if (plan.work.output > 0) {
+      mine.hidden = builder.buffer("hidden." + layer.name.str(), BufferKind::activation,
+                                   step.workload.compute_dtype, plan.work.output, compute);
+    }
+    if (saved > 0) {
+      mine.saved = builder.buffer("saved." + layer.name.str(), kind, step.workload.compute_dtype,
+                                  saved, compute);
+    }
+    if (plan.work.recomputed_activations > 0) {
+      mine.recomputed =
+          builder.buffer("recomputed." + layer.name.str(), kind, step.workload.compute_dtype,
+                         plan.work.recomputed_activations, compute);
+    }
+    largest_hidden = std::max(largest_hidden, plan.work.output);
+  }
+  if (largest_hidden > 0) {
+    for (const char* name : {"grad_hidden.a", "grad_hidden.b"}) {
+      grad_buffers_.push_back(builder.buffer(name, BufferKind::workspace,
+                                             step.workload.compute_dtype, largest_hidden, compute));
+    }
+  }
+  const std::int64_t seq_len =
+      step.workload.seq_len > 0 ? step.workload.seq_len : model.architecture.max_positions;
+  const Bytes ids = 2 * 8 * step.workload.micro_batch * std::max<std::int64_t>(seq_len, 1);
+  tokens_ = builder.persistent("tokens", BufferKind::input, Dtype::int64, ids);
+}
+
+View LayerWalk::whole_or_none(BufferIndex buffer) const {
+  return buffer < 0 ? View{} : builder_.whole(buffer);
+}
+
+BufferIndex LayerWalk::input_of(int layer) const {
+  return layer == 0 ? tokens_ : buffers_[static_cast<std::size_t>(layer - 1)].hidden;
+}
+
+void LayerWalk::load_inputs(int micro_batch) {
+  micro_batch_ = micro_batch;
+  builder_.at(Phase::load, -1, micro_batch);
+  const View tokens = builder_.whole(tokens_);
+  last_compute_ = builder_.copy(verb_inputs, CopyKind::host_to_device, compute_, tokens.bytes, {},
+                                ViewList(tokens));
+}
+
+void LayerWalk::forward(int layer, int micro_batch, std::span<const View> weights) {
+  const ClassPlan& plan = this->plan(layer);
+  const LayerBuffers& mine = buffers(layer);
+  micro_batch_ = micro_batch;
+  builder_.at(Phase::forward, unit(layer), micro_batch);
+  alloc(mine.hidden);
+  alloc(mine.saved);
+  alloc(plan.forward_workspace);
+  const ViewList reads = ViewList().add(whole_or_none(input_of(layer))).add(weights);
+  const ViewList writes = ViewList()
+                              .add(whole_or_none(mine.hidden))
+                              .add(whole_or_none(mine.saved))
+                              .add(whole_or_none(plan.forward_workspace));
+  last_compute_ = builder_.compute(verb_forward, compute_, plan.forward, reads, writes);
+  free(plan.forward_workspace);
+  grad_in_ = -1;
+}
+
+void LayerWalk::begin_backward(int layer, int micro_batch, std::span<const View> weights) {
+  const ClassPlan& plan = this->plan(layer);
+  const LayerBuffers& mine = buffers(layer);
+  micro_batch_ = micro_batch;
+  builder_.at(Phase::backward, unit(layer), micro_batch);
+  if (plan.recompute.count > 0) {
+    alloc(mine.recomputed);
+    const ViewList reads = ViewList()
+                               .add(whole_or_none(input_of(layer)))
+                               .add(whole_or_none(mine.saved))
+                               .add(weights);
+    last_compute_ = builder_.compute(verb_recompute, compute_, plan.recompute, reads,
+                                     ViewList(whole_or_none(mine.recomputed)));
+  }
+  alloc(plan.backward_workspace);
+  if (feeds_tied(layer)) alloc(tied_gradient_);
+  grad_out_ = -1;
+  if (layer > 0 && buffers(layer - 1).hidden >= 0 && !grad_buffers_.empty()) {
+    grad_out_ = grad_buffers_[static_cast<std::size_t>(grad_turn_)];
+    grad_turn_ = 1 - grad_turn_;
+    builder_.alloc(grad_out_);
+  }
+}
+
+OpIndex LayerWalk::backward_piece(int layer, int first_kernel, int kernel_count,
+                                  std::span<const View> weights,
+                                  std::span<const View> gradients) {
+  const ClassPlan& plan = this->plan(layer);
+  const LayerBuffers& mine = buffers(layer);
+  builder_.at(Phase::backward, unit(layer), micro_batch_);
+  const Range kernels{plan.backward.first + first_kernel, kernel_count};
+  ViewList reads = ViewList()
+                       .add(whole_or_none(grad_in_))
+                       .add(whole_or_none(input_of(layer)))
+                       .add(whole_or_none(mine.saved))
+                       .add(whole_or_none(mine.recomputed))
+                       .add(weights);
+  ViewList writes = ViewList()
+                        .add(whole_or_none(grad_out_))
+                        .add(whole_or_none(plan.backward_workspace))
+                        .add(gradients);
+  if (waits_for_tied(layer)) reads.add(builder_.whole(tied_gradient_));
+  if (feeds_tied(layer)) writes.add(builder_.whole(tied_gradient_));
+  last_compute_ = builder_.compute(verb_backward, compute_, kernels, reads, writes);
+  return last_compute_;
+}
+
+void LayerWalk::end_backward(int layer) {
+  const LayerBuffers& mine = buffers(layer);
+  free(plan(layer).backward_workspace);
+  if (waits_for_tied(layer)) free(tied_gradient_);
+  free(grad_in_);
+  free(mine.recomputed);
+  free(mine.saved);
+  // The output was the input that the layer above saved; at the top nobody else frees it.
+  if (layer == layers() - 1) free(mine.hidden);
+  if (layer > 0) free(buffers(layer - 1).hidden);
+  grad_in_ = grad_out_;
+  grad_out_ = -1;
+}
+
+OpIndex LayerWalk::backward(int layer, int micro_batch, std::span<const View> weights,
+                            std::span<const View> gradients) {
+  begin_backward(layer, micro_batch, weights);
+  const OpIndex op =
+      backward_piece(layer, 0, plan(layer).backward.count, weights, gradients);
+  end_backward(layer);
+  return op;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,103 @@
+#pragma once
+// The compute of a step, the same under every strategy: what each layer's forward, recompute and
+// backward read and write, and the activations that live in between. A strategy walks the layers
+// and puts its own ops (gathers, buckets, waits) around these.
+//
+//   forward(i):   alloc hidden.i, saved.i        compute    hidden.(i-1), weights -> hidden.i, saved.i
+//   backward(i):  [recompute.i]                  compute    grad of hidden.i -> grad of hidden.(i-1)
+//                 free saved.i, hidden.(i-1)
+//
+// hidden.i, the output of layer i, is also what layer i+1 saves of its input; Model counts it with
+// the saved activations of i+1, here it is a buffer of its own so that it is not counted twice.
+// With full checkpointing nothing else survives the forward.
+//
+// Equal layers share one kernel list in the schedule (Layer::shape_class), so cost and size depend
+// on the number of distinct layers. Tested by tests/unit/strategies/layer_walk_test.cpp.
+
+#include <span>
+#include <vector>
+
+#include "sim/schedule/builder.hpp"
+#include "sim/strategies/strategy.hpp"
+
+namespace stepcast {
+
+class LayerWalk {
+ public:
+  LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamIndex compute);
+
+  int layers() const { return static_cast<int>(step_.model.layers.size()); }
+  const LayerWork& work(int layer) const { return plan(layer).work; }
+  UnitIndex unit(int layer) const { return units_[static_cast<std::size_t>(layer)]; }
+
+  // Token ids and labels of a micro-batch come to the GPU on the compute stream.
+  void load_inputs(int micro_batch);
+
+  // `weights` are the views of the layer's parameters, a tied one included.
+  void forward(int layer, int micro_batch, std::span<const View> weights);
+
+  // Backward of a layer is begun, run in one or more pieces of its kernel list (DDP cuts it where a
+  // bucket is complete), and ended.
+  void begin_backward(int layer, int micro_batch, std::span<const View> weights);
+  OpIndex backward_piece(int layer, int first_kernel, int kernel_count,
+                         std::span<const View> weights, std::span<const View> gradients);
+  void end_backward(int layer);
+
+  // The whole list in one piece.
+  OpIndex backward(int layer, int micro_batch, std::span<const View> weights,
+                   std::span<const View> gradients);
+
+  OpIndex last_compute() const { return last_compute_; }
+  // The strategy ran something on the compute stream: later waits on "now" mean this op.
+  void ran_on_compute(OpIndex op) { last_compute_ = op; }
+
+ private:
+  struct ClassPlan {
+    bool known = false;
+    LayerWork work;
+    Range forward, recompute, backward;
+    BufferIndex forward_workspace = -1;
+    BufferIndex backward_workspace = -1;
+  };
+  struct LayerBuffers {
+    BufferIndex hidden = -1;      // the layer's output
+    BufferIndex saved = -1;       // kept for backward besides its input
+    BufferIndex recomputed = -1;  // made again by the recompute
+  };
+
+  const ClassPlan& plan(int layer) const {
+    return plans_[static_cast<std::size_t>(
+        step_.model.layers[static_cast<std::size_t>(layer)].shape_class)];
+  }
+  LayerBuffers& buffers(int layer) { return buffers_[static_cast<std::size_t>(layer)]; }
+  void find_tied_parameter();
+  View whole_or_none(BufferIndex buffer) const;
+  bool waits_for_tied(int layer) const { return tied_gradient_ >= 0 && layer == tied_owner_; }
+  bool feeds_tied(int layer) const;
+  BufferIndex input_of(int layer) const;
+  void alloc(BufferIndex buffer) {
+    if (buffer >= 0) builder_.alloc(buffer);
+  }
+  void free(BufferIndex buffer) {
+    if (buffer >= 0) builder_.free(buffer);
+  }
+
+  ScheduleBuilder& builder_;
+  const TrainingStep& step_;
+  StreamIndex compute_;
+  std::vector<ClassPlan> plans_;       // by shape_class
+  std::vector<LayerBuffers> buffers_;  // by layer
+  std::vector<UnitIndex> units_;       // by layer
+  BufferIndex tokens_ = -1;
+  // A tied head's weight gradient waits here for the embedding's, which is added to it.
+  BufferIndex tied_gradient_ = -1;
+  int tied_owner_ = -1;  // the layer that registers the tied parameter
+  BufferIndex grad_in_ = -1;   // gradient of the current layer's output; -1 at the loss
+  BufferIndex grad_out_ = -1;  // gradient of its input; -1 at the embedding
+  std::vector<BufferIndex> grad_buffers_;  // two, used in turn
+  int grad_turn_ = 0;
+  int micro_batch_ = 0;
+  OpIndex last_compute_ = -1;
+};
+
+}  // namespace stepcast

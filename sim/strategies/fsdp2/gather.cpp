@@ -1,0 +1,108 @@
+#include "sim/strategies/fsdp2/gather.hpp"
+
+#include "sim/strategies/common/view_list.hpp"
+
+namespace stepcast::fsdp2 {
+namespace {
+
+const Name verb_copy_in("copy_in");
+const Name verb_all_gather("all_gather");
+const Name verb_copy_out("copy_out");
+const Name rule_optimizer("fsdp2.gather-after-optimizer");
+const Name rule_two_alive("fsdp2.two-gathers-alive");
+const Name rule_unshard("fsdp2.unshard");
+
+}  // namespace
+
+void Gather::streams_wait_for_compute(Phase phase, int micro_batch) {
+  builder_.at(phase, -1, micro_batch);
+  builder_.rule(rule_optimizer);
+  builder_.stream_wait(streams_.copy_in, walk_.last_compute());
+  builder_.stream_wait(streams_.all_gather, walk_.last_compute());
+}
+
+void Gather::unshard(Unit& unit, Phase phase, int micro_batch) {
+  if (unit.is_unsharded || unit.gather_op >= 0) return;
+  const Precision& p = step_.precision;
+  const int ranks = step_.mesh.shard;
+  const std::int64_t part = unit.size.shard_elements(ranks);
+  const Bytes stored = part * bytes_per_element(p.parameter);
+  const Bytes payload = part * bytes_per_element(p.gather);
+  builder_.at(phase, unit.name, micro_batch);
+  builder_.rule(rule_unshard);
+  const View shard = builder_.whole(unit.shard);
+  const View slot{unit.gathered, 0, payload};  // this rank's; every rank has its own offset
+
+  // One foreach cast + copy of all shards into a flat tensor, one foreach copy into the slot.
+  if (unit.cast_shard >= 0) builder_.alloc(unit.cast_shard);
+  builder_.alloc(unit.gathered);
+  const bool cast = unit.cast_shard >= 0;
+  const Kernel copy = memory_bound(verb_copy_in, p.gather, cast ? stored + payload : payload,
+                                   cast ? 2 * payload : payload, cast ? 2 : 1);
+  ViewList writes(slot);
+  if (cast) writes.add(builder_.whole(unit.cast_shard));
+  const OpIndex copied =
+      builder_.compute(verb_copy_in, streams_.copy_in,
+                       builder_.kernels(std::span<const Kernel>(&copy, 1)), ViewList(shard), writes);
+  if (cast) builder_.free(unit.cast_shard);
+  builder_.stream_wait(streams_.all_gather, copied);
+  if (ranks == 1) {  // a group of one: the slot is the whole output
+    unit.gather_op = copied;
+    return;
+  }
+  unit.gather_op = builder_.collective(
+      verb_all_gather, CollectiveKind::all_gather, streams_.shard, streams_.all_gather, p.gather,
+      unit.size.padded_elements, Reduction::none, ViewList(slot),
+      ViewList(builder_.whole(unit.gathered)));
+}
+
+void Gather::copy_out(Unit& unit, Phase phase, int micro_batch) {
+  const Bytes bytes = unit.size.padded_elements * bytes_per_element(step_.precision.gather);
+  builder_.at(phase, unit.name, micro_batch);
+  builder_.stream_wait(streams_.compute, unit.gather_op);
+  builder_.alloc(unit.unsharded);
+  const Kernel copy = memory_bound(verb_copy_out, step_.precision.gather, bytes, bytes);
+  last_copy_out_ = builder_.compute(
+      verb_copy_out, streams_.compute, builder_.kernels(std::span<const Kernel>(&copy, 1)),
+      ViewList(builder_.whole(unit.gathered)), ViewList(builder_.whole(unit.unsharded)));
+  walk_.ran_on_compute(last_copy_out_);
+  unit.is_unsharded = true;
+  unit.gather_op = -1;
+}
+
+void Gather::free_after_copy_out(BufferIndex gathered, OpIndex copy_out) {
+  builder_.rule(rule_two_alive);
+  builder_.stream_wait(streams_.copy_in, copy_out);
+  builder_.stream_wait(streams_.all_gather, copy_out);
+  builder_.free(gathered);
+}
+
+void Gather::wait_forward(Unit& unit, int micro_batch) {
+  if (unit.gather_op < 0) return;
+  builder_.at(Phase::forward, unit.name, micro_batch);
+  release_last();
+  copy_out(unit, Phase::forward, micro_batch);
+  held_ = unit.gathered;
+  held_copy_out_ = last_copy_out_;
+}
+
+void Gather::release_last() {
+
+  if (held_ < 0) return;
+  free_after_copy_out(held_, held_copy_out_);
+  held_ = -1;
+}
+
+void Gather::wait_backward(Unit& unit, int micro_batch) {
+  if (unit.gather_op < 0) return;
+  copy_out(unit, Phase::backward, micro_batch);
+  free_after_copy_out(unit.gathered, last_copy_out_);
+}
+
+void Gather::reshard(Unit& unit) {
+  if (!unit.is_unsharded) return;
+  builder_.free(unit.unsharded);
+  unit.is_unsharded = false;
+}
+
+}  // namespace stepcast::fsdp2

@@ -1,0 +1,92 @@
+#include "sim/strategies/fsdp2/unit.hpp"
+
+#include <fmt/format.h>
+
+#include "sim/strategies/common/optimizer.hpp"
+
+namespace stepcast::fsdp2 {
+namespace {
+
+// Padding beyond this share of the model is worth a sentence in the report.
+constexpr double notable_padding = 0.01;
+
+void note_padding(ScheduleBuilder& builder, const std::vector<Unit>& units, int ranks) {
+  std::int64_t elements = 0;
+  std::int64_t padded = 0;
+  const Unit* worst = nullptr;
+  for (const Unit& unit : units) {
+    elements += unit.size.elements;
+    padded += unit.size.padded_elements;
+    const auto ratio = [](const Unit& u) {
+      return static_cast<double>(u.size.padded_elements) /
+             static_cast<double>(std::max<std::int64_t>(u.size.elements, 1));
+    };
+    if (worst == nullptr || ratio(unit) > ratio(*worst)) worst = &unit;
+  }
+  if (static_cast<double>(padded) <= (1.0 + notable_padding) * static_cast<double>(elements)) return;
+  builder.note(fmt::format(
+      "rows are padded to the shard group of {} ranks: unit {} gathers {} elements, not {} "
+      "({:.2f} times; the whole model {:.2f} times)",
+      ranks, worst->wrap.name.str(), worst->size.padded_elements, worst->size.elements,
+      static_cast<double>(worst->size.padded_elements) / static_cast<double>(worst->size.elements),
+      static_cast<double>(padded) / static_cast<double>(elements)));
+}
+
+}  // namespace
+
+std::vector<Unit> declare_units(ScheduleBuilder& builder, const TrainingStep& step,
+                                const Streams& streams) {
+  const int ranks = step.mesh.shard;
+  const Precision& p = step.precision;
+  const Bytes state_bytes = optimizer_state_bytes(p);
+  std::vector<Unit> units;
+  for (WrapUnit& wrap : wrap_units(step.model, step.strategy.wrap)) {
+    if (wrap.parameters.empty()) continue;
+    Unit unit;
+    unit.name = builder.unit(wrap.name);
+    unit.size = unit_size(step.model, wrap, ranks);
+    const std::string suffix = "." + wrap.name.str();
+    const std::int64_t full = unit.size.padded_elements;
+    const std::int64_t part = unit.size.shard_elements(ranks);
+    const auto bytes = [](std::int64_t elements, Dtype dtype) {
+      return elements * bytes_per_element(dtype);
+    };
+    unit.shard = builder.persistent("shard" + suffix, BufferKind::parameter, p.parameter,
+                                    bytes(part, p.parameter));
+    unit.state = builder.persistent("optimizer_state" + suffix, BufferKind::optimizer_state,
+                                    p.moments, part * state_bytes);
+    if (p.gather != p.parameter) {
+      unit.cast_shard = builder.buffer("cast_shard" + suffix, BufferKind::gather_output, p.gather,
+                                       bytes(part, p.gather), streams.copy_in);
+    }
+    unit.gathered = builder.buffer("gathered" + suffix, BufferKind::gather_output, p.gather,
+                                   bytes(full, p.gather), streams.copy_in);
+    unit.unsharded = builder.buffer("unsharded" + suffix, BufferKind::unsharded, p.gather,
+                                    bytes(full, p.gather), streams.compute);
+    if (step.accumulation > 1 && step.strategy.accumulation_sync == AccumulationSync::last) {
+      unit.accumulated =
+          builder.buffer("accumulated" + suffix, BufferKind::gradient, p.reduce,
+                         bytes(unit.size.elements, p.reduce), streams.compute);
+    }
+    unit.reduce_input = builder.buffer("reduce_input" + suffix, BufferKind::reduce_input, p.reduce,
+                                       bytes(full, p.reduce), streams.compute);
+    if (p.reduce != p.parameter) {
+      unit.reduce_output = builder.buffer("reduce_output" + suffix, BufferKind::reduce_output,
+                                          p.reduce, bytes(part, p.reduce), streams.reduce_scatter);
+    }
+    unit.gradient_shard =
+        builder.buffer("gradient_shard" + suffix, BufferKind::gradient, p.parameter,
+                       bytes(part, p.parameter), streams.reduce_scatter);
+    if (step.accumulation > 1 && step.strategy.accumulation_sync != AccumulationSync::last) {
+      unit.fresh_shard =
+          builder.buffer("fresh_shard" + suffix, BufferKind::reduce_output, p.reduce,
+                         bytes(part, p.reduce), streams.reduce_scatter);
+    }
+    unit.wrap = std::move(wrap);
+    units.push_back(std::move(unit));
+  }
+  note_padding(builder, units, ranks);
+  return units;
+}
+
+}  // namespace stepcast::fsdp2
