@@ -27,7 +27,9 @@ std::vector<std::string> op_names(const Schedule& schedule, const StepProgram& s
     name += op.verb.str();
     if (op.unit >= 0) {
       name += '.';
-      name += schedule.units[static_cast<std::size_t>(op.unit)].str();
+      const bool known = op.unit < static_cast<UnitIndex>(schedule.units.size());
+      name += known ? schedule.units[static_cast<std::size_t>(op.unit)].str()
+                    : "?" + std::to_string(op.unit);  // broken: problems() says so
     }
     if (several) name += ".m" + std::to_string(op.micro_batch);
     int count = ++used[name];
