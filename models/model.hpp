@@ -19,7 +19,7 @@
 namespace stepcast {
 
 struct Parameter {
-  Name name;                       // as PyTorch names it: "model.layers.0.self_attn.q_proj.weight"
+  Name name;                        // as PyTorch names it: "model.layers.0.self_attn.q_proj.weight"
   std::vector<std::int64_t> shape;  // dim 0 first; FSDP2 shards dim 0
   std::int64_t elements() const;
 };
@@ -29,7 +29,7 @@ enum class LayerKind : std::uint8_t { embedding, block, final_norm, head };
 // A slice of the model that runs as a whole: the embedding, one transformer block, the final norm,
 // the language-model head with the loss. Layers run in this order forward, reversed backward.
 struct Layer {
-  Name name;                // "layers.3"
+  Name name;  // "layers.3"
   LayerKind kind = LayerKind::block;
   int first_parameter = 0;  // into Model::parameters
   int parameter_count = 0;
@@ -46,50 +46,68 @@ enum class Family : std::uint8_t { gpt2, llama, mpt };
 // Sizes of a decoder-only transformer, in the notation of the literature.
 struct Architecture {
   Family family = Family::llama;
-  std::int64_t hidden = 0;        // h
-  std::int64_t layers = 0;        // L
-  std::int64_t heads = 0;         // a
-  std::int64_t kv_heads = 0;      // k
-  std::int64_t head_size = 0;     // d
-  std::int64_t ffn_hidden = 0;    // f
-  std::int64_t vocabulary = 0;    // V
-  std::int64_t max_positions = 0;  // learned positions (gpt2, mpt); 0 where rotary or ALiBi
+  std::int64_t hidden = 0;      // h
+  std::int64_t layers = 0;      // L
+  std::int64_t heads = 0;       // a
+  std::int64_t kv_heads = 0;    // k
+  std::int64_t head_size = 0;   // d
+  std::int64_t ffn_hidden = 0;  // f
+  std::int64_t vocabulary = 0;  // V
+  // The longest sequence the model was made for. Rows of the position table where
+  // learned_positions; elsewhere (rotary, ALiBi) only the default of Workload::seq_len.
+  std::int64_t max_positions = 0;
   bool learned_positions = false;
   bool tied_embeddings = false;
-  bool attention_bias = false;  // on q, k, v (and o where the family has it)
+  bool attention_bias = false;  // on q, k, v (fused or not)
   bool attention_output_bias = false;
   bool mlp_bias = false;
   bool norm_bias = false;
+  bool query_key_norm = false;  // an RMSNorm over each head of q and k (qwen3)
+  // Dropout with probability above 0, which keeps one byte an element as a mask.
+  bool embedding_dropout = false;
+  bool attention_dropout = false;
+  bool residual_dropout = false;
 };
 
 struct Model {
   std::string name;
   std::string source;  // where the sizes come from: catalog file with its source, or a path
   Architecture architecture;
-  Dtype stored_dtype = Dtype::fp32;  // torch_dtype of the file; the precision recipe decides
+  Dtype stored_dtype = Dtype::fp32;   // torch_dtype of the file; the precision recipe decides
   std::vector<Parameter> parameters;  // registration order, shared tensors once
   std::vector<Layer> layers;          // execution order
   int shape_classes = 0;
 
-  std::int64_t parameter_elements() const;                      // Ψ
+  std::int64_t parameter_elements() const;  // Ψ
   std::int64_t parameter_elements(const Layer& layer) const;
-  std::int64_t input_embedding_elements() const;                // token (and position) tables
+  std::int64_t input_embedding_elements() const;  // token (and position) tables
 };
 
-// One micro-batch on one rank.
+// What is kept of a block's activations (docs/models.md).
+//   none       everything autograd asks for
+//   selective  unfused attention: all but its a*s*s tensors, whose core runs again (Korthikanti et
+//              al.); fused attention: all but the outputs of norms and activation functions
+//   full       the block's input; its forward runs again
 enum class Checkpointing : std::uint8_t { none, selective, full };
+
+// One micro-batch on one rank.
 
 struct Workload {
   std::int64_t micro_batch = 1;  // b, sequences a rank
   std::int64_t seq_len = 0;      // s; 0 takes the model's max_positions
   Dtype compute_dtype = Dtype::bf16;
   Checkpointing checkpointing = Checkpointing::none;
-  bool fused_attention = true;   // FlashAttention; false stores the a*s*s scores
+  bool fused_attention = true;  // FlashAttention; false stores the a*s*s scores
   // How much memory-bound work is fused (a software profile sets these).
-  bool fused_elementwise = false;  // torch.compile: norms+residuals, SwiGLU, rope in one kernel each
-  bool fused_loss = false;         // no fp32 copy of the logits
-  bool autocast_weights = false;   // AMP: fp32 weights cast to compute_dtype in forward, and
-                                   // gradients cast back (their kernels are in the lists)
+  bool fused_elementwise =
+      false;                      // torch.compile: norms+residuals, SwiGLU, rope in one kernel each
+  bool fused_loss = false;        // no fp32 copy of the logits
+  bool autocast_weights = false;  // AMP: fp32 weights cast to compute_dtype in forward, and
+                                  // gradients cast back (their kernels are in the lists)
+  // Full checkpointing: the recomputation ends once the last tensor that backward needs exists, so
+  // it leaves out the block's last matrix product (PyTorch's non-reentrant checkpoint, 2.1 on).
+  // false: the whole forward again (the reentrant one, Megatron).
+  bool recompute_early_stop = true;
 };
 
 struct BackwardKernel {
@@ -104,8 +122,12 @@ struct LayerWork {
   std::vector<Kernel> forward;
   std::vector<BackwardKernel> backward;
   std::vector<Kernel> recompute;  // run before backward under checkpointing; empty for none
-  // Bytes kept from forward to backward under the workload's checkpointing.
+  // Bytes kept from forward to backward under the workload's checkpointing. A layer's input is
+  // counted by the layer itself (its norm keeps it), its output by the next one; token ids by none.
+  // Includes weight_copies.
   Bytes saved_activations = 0;
+  // The part of saved_activations that is compute_dtype copies of weights (autocast_weights).
+  Bytes weight_copies = 0;
   // Bytes that the recompute makes and backward frees again (0 without checkpointing).
   Bytes recomputed_activations = 0;
   // Largest short-lived working set within the layer beyond saved tensors (logits in fp32, unfused
@@ -126,10 +148,10 @@ enum class WrapPolicy : std::uint8_t {
 };
 
 struct WrapUnit {
-  Name name;                    // "root", "layers.3"
-  std::vector<int> layers;      // into Model::layers
-  std::vector<int> parameters;  // into Model::parameters, registration order
-  bool root = false;            // run first forward, never resharded after forward by default
+  Name name;                        // "root", "layers.3"
+  std::vector<int> layers;          // into Model::layers
+  std::vector<int> parameters;      // into Model::parameters, registration order
+  bool root = false;                // run first forward, never resharded after forward by default
   bool keep_after_forward = false;  // torchtitan's last group
 };
 
@@ -138,11 +160,14 @@ struct WrapUnit {
 std::vector<WrapUnit> wrap_units(const Model& model, WrapPolicy policy);
 
 // ---- FLOPs and sizes by formula ---------------------------------------------------------------
-// Training FLOPs a token by the PaLM convention: 6 N + 12 L h s, N without the input embedding
-// unless tied (then once).
+// Training FLOPs a token by the PaLM convention: 6 N + 12 L (a d) s. N leaves out the input tables
+// (tokens and positions) when the head has a matrix of its own, and is every parameter when tied.
+// seq_len 0 takes the model's max_positions.
 double model_flops_per_token(const Model& model, std::int64_t seq_len);
-// With the recomputation that `checkpointing` makes: full counts the forward twice.
-double hardware_flops_per_token(const Model& model, std::int64_t seq_len, Checkpointing);
+// With the recomputation that `checkpointing` makes: full counts the forward twice; selective
+// counts the attention's two products again where it is unfused, and nothing where it is fused.
+double hardware_flops_per_token(const Model& model, std::int64_t seq_len,
+                                Checkpointing checkpointing, bool fused_attention = true);
 
 // ---- Where models come from -------------------------------------------------------------------
 // NAME is a catalog name ("llama-3-8b"), or a path to a Hugging Face config.json (a directory that
@@ -151,9 +176,11 @@ double hardware_flops_per_token(const Model& model, std::int64_t seq_len, Checkp
 Model load_model(const std::string& name_or_path, std::int64_t seq_len = 0);
 Model model_from_hf_config(const std::string& path);
 std::vector<std::string> catalog_models();
+// Throws InputError naming the field when the sizes do not make a model.
 Model build_model(const std::string& name, const Architecture& architecture);
 
-// A model of plain tensors, one layer each, no kernels: for bucket and padding rules.
+// A model of plain tensors, one layer each: for bucket and padding rules. work_of() gives each a
+// backward kernel of no work that marks its parameter ready, and nothing else.
 Model model_of_tensors(const std::vector<Parameter>& parameters);
 
 std::string_view to_string(Checkpointing checkpointing);

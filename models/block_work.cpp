@@ -1,0 +1,355 @@
+// What one transformer block does for one micro-batch.
+//
+//   forward   norm, q k v, [q and k norms], [rotary], attention, output projection, [dropout],
+//             residual, norm, MLP, [dropout], residual
+//   backward  the same in reverse, as autograd runs it: of nodes that are ready, the one made last
+//             in forward goes first (so down, up, gate and o, v, k, q); a tensor used several times
+//             has its gradients added up.
+//
+// Eager software runs each elementwise step as kernels of its own; where `fused_elementwise`, a
+// residual and the norm after it are one kernel, as are the activation with its product, the rotary
+// embedding of q and k, and a norm's backward with the additions of gradients around it. The
+// block's last residual is never fused: compiled blocks end there.
+//
+// Activations follow docs/models.md ("What is kept"): Korthikanti et al. 2022 for the unfused
+// GPT block, s b h (34 + 5 a s / h) bytes; s b h (12 + 4 k / a) + 8 s b f + 4 b a s for Llama.
+// Cost: about 60 kernels, a few microseconds. Tested by tests/unit/models/{work,activations}_test.
+
+#include <algorithm>
+
+#include "models/layout.hpp"
+#include "models/work_parts.hpp"
+
+namespace stepcast {
+namespace {
+
+struct Names {
+  LinearNames query{"q_proj"}, key{"k_proj"}, value{"v_proj"}, qkv{"qkv_proj"}, output{"o_proj"};
+  LinearNames gate{"gate_proj"}, up{"up_proj"}, down{"down_proj"};
+  NormNames norm1{"norm1"}, norm2{"norm2"}, query_norm{"q_norm"}, key_norm{"k_norm"};
+  Name rotary{"rope"}, rotary_backward{"rope.backward"};
+  Name attention{"attention"}, attention_backward{"attention.backward"};
+  Name attention_dropout{"attention_dropout"};
+  Name attention_dropout_backward{"attention_dropout.backward"};
+  Name dropout{"dropout"}, dropout_backward{"dropout.backward"};
+  Name activation{"activation"}, activation_backward{"activation.backward"};
+  Name residual{"residual_add"}, add_gradients{"grad_add"};
+};
+
+const Names& names() {
+  static const Names instance;
+  return instance;
+}
+
+class Block {
+ public:
+  explicit Block(const Sizes& sizes)
+      : z_(sizes),
+        a_(*sizes.architecture),
+        w_(*sizes.workload),
+        layout_(block_layout(a_)),
+        fused_(w_.fused_elementwise),
+        width_(z_.tokens * z_.hidden),
+        inner_(z_.tokens * z_.ffn) {}
+
+  void forward(std::vector<Kernel>& list) const {
+    list.push_back(norm_forward(z_, norm1()));
+    attention_forward(list);
+    if (a_.residual_dropout) list.push_back(dropout_forward(z_, names().dropout, width_));
+    if (!fused_) list.push_back(elementwise(z_, names().residual, 2 * width_, width_));
+    list.push_back(norm_forward(z_, norm2(), fused_));
+    mlp_forward(list);
+    if (a_.residual_dropout) list.push_back(dropout_forward(z_, names().dropout, width_));
+    list.push_back(elementwise(z_, names().residual, 2 * width_, width_));
+  }
+
+  void backward(std::vector<BackwardKernel>& list) const {
+    if (a_.residual_dropout) {
+      list.push_back(marks_nothing(dropout_backward(z_, names().dropout_backward, width_)));
+    }
+    mlp_backward(list);
+    if (!fused_ && has_gated_mlp(a_.family)) add_gradients(list);
+    list.push_back(norm_backward(z_, norm2(), has_gated_mlp(a_.family) ? 2 : 1, fused_));
+    if (!fused_) add_gradients(list);
+    if (a_.residual_dropout) {
+      list.push_back(marks_nothing(dropout_backward(z_, names().dropout_backward, width_)));
+    }
+    attention_backward(list);
+    if (!fused_ && !has_fused_qkv(a_.family)) {
+      add_gradients(list);
+      add_gradients(list);
+    }
+    list.push_back(norm_backward(z_, norm1(), has_fused_qkv(a_.family) ? 1 : 3, fused_));
+    if (!fused_) add_gradients(list);
+  }
+
+  void recompute(std::vector<Kernel>& list) const {
+    switch (w_.checkpointing) {
+      case Checkpointing::none: return;
+      case Checkpointing::full:
+        forward(list);
+        if (w_.recompute_early_stop) stop_early(list);
+        return;
+      case Checkpointing::selective:
+        if (!w_.fused_attention) {
+          core_forward(list);
+          return;
+        }
+        list.push_back(norm_forward(z_, norm1()));
+        list.push_back(norm_forward(z_, norm2()));
+        activation_forward(list);
+        return;
+    }
+  }
+
+  void memory(LayerWork& work) const;
+
+ private:
+  Linear linear(const LinearNames& linear_names, std::int64_t in, std::int64_t out, Role weight,
+                Role bias) const {
+    return Linear{linear_names, in, out, layout_.at(weight), layout_.at(bias)};
+  }
+  Linear query() const {
+    return linear(names().query, z_.hidden, z_.query, Role::query_weight, Role::query_bias);
+  }
+  Linear key() const {
+    return linear(names().key, z_.hidden, z_.key, Role::key_weight, Role::key_bias);
+  }
+  Linear value() const {
+    return linear(names().value, z_.hidden, z_.key, Role::value_weight, Role::value_bias);
+  }
+  Linear qkv() const {
+    return linear(names().qkv, z_.hidden, z_.query + 2 * z_.key, Role::qkv_weight, Role::qkv_bias);
+  }
+  Linear output() const {
+    return linear(names().output, z_.query, z_.hidden, Role::output_weight, Role::output_bias);
+  }
+  Linear gate() const {
+    return linear(names().gate, z_.hidden, z_.ffn, Role::gate_weight, Role::gate_bias);
+  }
+  Linear up() const {
+    return linear(names().up, z_.hidden, z_.ffn, Role::up_weight, Role::up_bias);
+  }
+  Linear down() const {
+    return linear(names().down, z_.ffn, z_.hidden, Role::down_weight, Role::down_bias);
+  }
+  Norm norm1() const {
+    return Norm{names().norm1, z_.tokens, z_.hidden, layout_.at(Role::norm1_weight),
+                layout_.at(Role::norm1_bias)};
+  }
+  Norm norm2() const {
+    return Norm{names().norm2, z_.tokens, z_.hidden, layout_.at(Role::norm2_weight),
+                layout_.at(Role::norm2_bias)};
+  }
+  Norm query_norm() const {
+    return Norm{names().query_norm, z_.tokens * a_.heads, a_.head_size,
+                layout_.at(Role::query_norm), -1};
+  }
+  Norm key_norm() const {
+    return Norm{names().key_norm, z_.tokens * a_.kv_heads, a_.head_size, layout_.at(Role::key_norm),
+                -1};
+  }
+
+  void add_gradients(std::vector<BackwardKernel>& list) const {
+    list.push_back(marks_nothing(elementwise(z_, names().add_gradients, 2 * width_, width_)));
+  }
+
+  // Eager rotary embedding of n elements, by the rotate-half form: x cos; negated half, joined;
+  // sin; sum. Read 5.5 n, written 4.5 n, 5 kernels each for q and k. Fused: read and written once.
+  Kernel rotary(Name name) const {
+    const std::int64_t n = z_.tokens * (z_.query + z_.key);
+    return fused_ ? elementwise(z_, name, n, n) : elementwise(z_, name, 11 * n / 2, 9 * n / 2, 10);
+  }
+
+  // The products of queries, keys and values, with what unfused software puts between them.
+  void core_forward(std::vector<Kernel>& list) const {
+    list.push_back(attention(names().attention, KernelKind::attention_forward, z_.dtype, z_.batch,
+                             a_.heads, a_.kv_heads, z_.seq, z_.seq, a_.head_size, true,
+                             w_.fused_attention));
+    if (drops_scores()) {
+      list.push_back(dropout_forward(z_, names().attention_dropout, z_.scores));
+    }
+  }
+
+  void attention_forward(std::vector<Kernel>& list) const {
+    if (has_fused_qkv(a_.family)) {
+      linear_forward(z_, qkv(), list);
+    } else {
+      linear_forward(z_, query(), list);
+      linear_forward(z_, key(), list);
+      linear_forward(z_, value(), list);
+    }
+    if (a_.query_key_norm) {
+      list.push_back(norm_forward(z_, query_norm()));
+      list.push_back(norm_forward(z_, key_norm()));
+    }
+    if (has_rotary(a_.family)) list.push_back(rotary(names().rotary));
+    core_forward(list);
+    linear_forward(z_, output(), list);
+  }
+
+  void attention_backward(std::vector<BackwardKernel>& list) const {
+    linear_backward(z_, output(), list);
+    if (drops_scores()) {
+      list.push_back(
+          marks_nothing(dropout_backward(z_, names().attention_dropout_backward, z_.scores)));
+    }
+    list.push_back(marks_nothing(
+        attention(names().attention_backward, KernelKind::attention_backward, z_.dtype, z_.batch,
+                  a_.heads, a_.kv_heads, z_.seq, z_.seq, a_.head_size, true, w_.fused_attention)));
+    if (has_rotary(a_.family)) list.push_back(marks_nothing(rotary(names().rotary_backward)));
+    if (has_fused_qkv(a_.family)) {
+      linear_backward(z_, qkv(), list);
+      return;
+    }
+    linear_backward(z_, value(), list);
+    if (a_.query_key_norm) list.push_back(norm_backward(z_, key_norm()));
+    linear_backward(z_, key(), list);
+    if (a_.query_key_norm) list.push_back(norm_backward(z_, query_norm()));
+    linear_backward(z_, query(), list);
+  }
+
+  // SwiGLU: silu (1 read, 1 written), product (2, 1), together (2, 1); GELU: (1, 1).
+  void activation_forward(std::vector<Kernel>& list) const {
+    if (!has_gated_mlp(a_.family)) {
+      list.push_back(elementwise(z_, names().activation, inner_, inner_));
+    } else if (fused_) {
+      list.push_back(elementwise(z_, names().activation, 2 * inner_, inner_));
+    } else {
+      list.push_back(elementwise(z_, names().activation, 3 * inner_, 2 * inner_, 2));
+    }
+  }
+
+  void mlp_forward(std::vector<Kernel>& list) const {
+    if (has_gated_mlp(a_.family)) linear_forward(z_, gate(), list);
+    linear_forward(z_, up(), list);
+    activation_forward(list);
+    linear_forward(z_, down(), list);
+  }
+
+  // SwiGLU: the product's two gradients (2, 1 each), silu's (2, 1); together gradient, gate and up
+  // in, two gradients out. GELU: (2, 1). The up projection's gradients come before silu's, which
+  // the single kernel leaves out: no parameter waits longer for it than one elementwise kernel.
+  void mlp_backward(std::vector<BackwardKernel>& list) const {
+    linear_backward(z_, down(), list);
+    Kernel kernel = elementwise(z_, names().activation_backward, 2 * inner_, inner_);
+    if (has_gated_mlp(a_.family)) {
+      kernel = fused_ ? elementwise(z_, names().activation_backward, 3 * inner_, 2 * inner_)
+                      : elementwise(z_, names().activation_backward, 6 * inner_, 3 * inner_, 3);
+    }
+    list.push_back(marks_nothing(kernel));
+    linear_backward(z_, up(), list);
+    if (has_gated_mlp(a_.family)) linear_backward(z_, gate(), list);
+  }
+
+  // PyTorch's non-reentrant checkpoint stops when the last tensor that backward needs has been
+  // made. That is the input of the down projection, unless dropout after it makes a mask.
+  void stop_early(std::vector<Kernel>& list) const {
+    list.pop_back();  // the residual
+    if (!a_.residual_dropout) list.pop_back();
+  }
+
+  bool drops_scores() const { return a_.attention_dropout && !w_.fused_attention; }
+  std::int64_t weight_elements() const;
+
+  const Sizes& z_;
+  const Architecture& a_;
+  const Workload& w_;
+  BlockLayout layout_;
+  bool fused_;
+  std::int64_t width_;  // elements of a hidden state
+  std::int64_t inner_;  // elements inside the MLP
+};
+
+// Elements that autocast casts: weights and biases of the projections, not the norms'.
+std::int64_t Block::weight_elements() const {
+  std::int64_t sum = 0;
+  for (int i = 0; i < layout_.size; ++i) {
+    const Slot& slot = layout_.slots[static_cast<std::size_t>(i)];
+    switch (slot.role) {
+      case Role::norm1_weight:
+      case Role::norm1_bias:
+      case Role::norm2_weight:
+      case Role::norm2_bias:
+      case Role::query_norm:
+      case Role::key_norm: break;
+      default: sum += slot.rows * std::max<std::int64_t>(slot.columns, 1);
+    }
+  }
+  return sum;
+}
+
+void Block::memory(LayerWork& work) const {
+  const Bytes e = z_.element;
+  const bool gated = has_gated_mlp(a_.family);
+  const Bytes hidden = e * width_;
+  const Bytes query = e * z_.tokens * z_.query;
+  const Bytes keys_values = 2 * e * z_.tokens * z_.key;
+  const Bytes inner = e * inner_;
+
+  // What none keeps, by name.
+  const Bytes norm_inputs = 2 * hidden;
+  const Bytes norm_outputs = 2 * hidden;  // inputs of the projections
+  const Bytes projections = query + keys_values;
+  const Bytes before_norms = a_.query_key_norm ? query + keys_values / 2 : 0;
+  // Unfused: the softmax output, and with dropout its mask and result. Fused: log-sum-exp.
+  const Bytes softmax = w_.fused_attention ? 4 * z_.tokens * a_.heads
+                        : drops_scores()   ? (2 * e + 1) * z_.scores
+                                           : e * z_.scores;
+  const Bytes masks = a_.residual_dropout ? 2 * width_ : 0;
+  const Bytes activation_inputs = (gated ? 2 : 1) * inner;
+  const Bytes activation_outputs = (gated && !fused_ ? 2 : 1) * inner;
+  const Bytes everything = norm_inputs + norm_outputs + projections + before_norms + softmax +
+                           query + masks + activation_inputs + activation_outputs;
+
+  work.saved_activations = everything;
+  if (w_.checkpointing == Checkpointing::full) work.saved_activations = hidden;
+  if (w_.checkpointing == Checkpointing::selective) {
+    work.saved_activations -= w_.fused_attention ? norm_outputs + activation_outputs : softmax;
+  }
+  work.recomputed_activations = everything - work.saved_activations;
+  const Bytes copies = z_.casts ? e * weight_elements() : 0;
+  if (w_.checkpointing == Checkpointing::full) {
+    work.recomputed_activations += copies;
+  } else {
+    work.weight_copies = copies;
+    work.saved_activations += copies;
+  }
+  work.output = hidden;
+
+  // Short-lived tensors. Forward: a branch's result before its residual; where nothing is kept,
+  // also what is alive at the busiest moment of attention or MLP.
+  const Bytes scores = w_.fused_attention ? 0 : e * z_.scores;
+  work.forward_workspace = std::max({hidden, norm_workspace(z_, width_), scores});
+  if (w_.checkpointing == Checkpointing::selective) {
+    const Bytes dropped = w_.fused_attention ? activation_outputs : softmax + scores;
+    work.forward_workspace = std::max(work.forward_workspace, hidden + dropped);
+  }
+  if (w_.checkpointing == Checkpointing::full) {
+    const Bytes attention_alive = hidden + projections + query + softmax + scores;
+    const Bytes mlp_alive = 2 * hidden + (gated ? 3 : 2) * inner;
+    work.forward_workspace =
+        std::max({attention_alive, mlp_alive, work.forward_workspace + hidden}) + copies;
+  }
+  // Backward: the gradients of both ends of a branch, of its insides, and FlashAttention's fp32
+  // sum of the queries' gradient or the gradients of the scores and of the softmax.
+  const Bytes extra = w_.fused_attention ? 4 * z_.tokens * z_.query : 2 * scores;
+  const Bytes attention_gradients = 2 * hidden + query + projections + extra;
+  const Bytes mlp_gradients = 2 * hidden + (gated ? 3 : 2) * inner;
+  work.backward_workspace =
+      std::max({attention_gradients, mlp_gradients, hidden + norm_workspace(z_, width_)});
+}
+
+}  // namespace
+
+void block_work(const Sizes& sizes, LayerWork& work) {
+  const Block block(sizes);
+  work.forward.reserve(24);
+  work.backward.reserve(48);
+  block.forward(work.forward);
+  block.backward(work.backward);
+  block.recompute(work.recompute);
+  block.memory(work);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,60 @@
+// FLOPs a token by the conventions that MFU and HFU are printed with.
+//
+//   model     6 N + 12 L (a d) s             PaLM, appendix B: forward 2 N + 4 L (a d) s, backward
+//                                            twice that; the full s x s square though it is causal
+//   hardware  8 N + 16 L (a d) s             full recomputation: the forward once more
+//             model + 4 L (a d) s            selective with unfused attention: its core once more
+//
+// N: all parameters where the head is tied (the table is used as a matrix once), else all but the
+// input tables. That is how published tables count: Llama-3-8B at 8,192 is 57.914 GFLOP a token,
+// MPT-7B at 2,048 is 43.174. Norms, biases and learned positions are in N although they multiply
+// nothing; the kernels of work_of() leave them out, at most 1 % (gpt2) of N.
+// Tested by tests/unit/models/flops_test.cpp.
+
+#include "base/error.hpp"
+#include "models/model.hpp"
+
+namespace stepcast {
+namespace {
+
+struct Terms {
+  double parameters = 0;  // N
+  double attention = 0;   // L (a d) s
+};
+
+Terms terms_of(const Model& model, std::int64_t seq_len) {
+  const Architecture& a = model.architecture;
+  const std::int64_t length = seq_len == 0 ? a.max_positions : seq_len;
+  if (length <= 0) {
+    throw InputError({"", 0, "seq_len"}, std::to_string(length) +
+                                             " is not a sequence length; accepted: 1 or more (" +
+                                             model.name + " has no default)");
+  }
+  Terms terms;
+  terms.parameters = static_cast<double>(
+      model.parameter_elements() - (a.tied_embeddings ? 0 : model.input_embedding_elements()));
+  terms.attention = static_cast<double>(a.layers) * static_cast<double>(a.heads * a.head_size) *
+                    static_cast<double>(length);
+  return terms;
+}
+
+}  // namespace
+
+double model_flops_per_token(const Model& model, std::int64_t seq_len) {
+  const Terms terms = terms_of(model, seq_len);
+  return 6.0 * terms.parameters + 12.0 * terms.attention;
+}
+
+double hardware_flops_per_token(const Model& model, std::int64_t seq_len,
+                                Checkpointing checkpointing, bool fused_attention) {
+  const Terms terms = terms_of(model, seq_len);
+  switch (checkpointing) {
+    case Checkpointing::none: break;
+    case Checkpointing::full: return 8.0 * terms.parameters + 16.0 * terms.attention;
+    case Checkpointing::selective:
+      return 6.0 * terms.parameters + (fused_attention ? 12.0 : 16.0) * terms.attention;
+  }
+  return 6.0 * terms.parameters + 12.0 * terms.attention;
+}
+
+}  // namespace stepcast

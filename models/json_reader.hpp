@@ -1,0 +1,43 @@
+#pragma once
+// Typed reading of a JSON file that others wrote: keys are asked for by name and type, unknown keys
+// are left alone (a config.json holds dozens), and every error names file, line and key. null
+// counts as absent, as transformers writes it. Internal to models/.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/error.hpp"
+
+namespace stepcast {
+
+class JsonReader {
+ public:
+  static JsonReader from_file(const std::string& path);  // at most 16 MiB
+  static JsonReader from_text(const std::string& text, const std::string& file);
+
+  bool has(std::string_view key) const;          // present and not null
+  Where where(std::string_view key = {}) const;  // with the key's line, or the object's
+
+  std::int64_t integer(std::string_view key) const;
+  std::optional<std::int64_t> optional_integer(std::string_view key) const;
+  std::optional<double> optional_number(std::string_view key) const;
+  bool boolean_or(std::string_view key, bool fallback) const;
+  std::string string(std::string_view key, std::string_view wanted) const;
+  std::optional<std::string> optional_string(std::string_view key) const;
+  std::optional<JsonReader> object(std::string_view key) const;
+
+  struct Node;  // hides nlohmann-json
+
+ private:
+  explicit JsonReader(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
+  std::shared_ptr<const Node> node_;
+};
+
+// The line on which the value at a dotted PATH of keys stands in valid JSON; 0 where there is none.
+// Of a repeated key the last counts, as for the parser.
+int line_of_json_key(std::string_view text, std::string_view path);
+
+}  // namespace stepcast

@@ -1,0 +1,54 @@
+#include "models/model.hpp"
+
+#include "base/error.hpp"
+
+namespace stepcast {
+
+std::int64_t Parameter::elements() const {
+  std::int64_t product = 1;
+  for (const std::int64_t size : shape) product *= size;
+  return product;
+}
+
+std::int64_t Model::parameter_elements() const {
+  std::int64_t sum = 0;
+  for (const Parameter& parameter : parameters) sum += parameter.elements();
+  return sum;
+}
+
+std::int64_t Model::parameter_elements(const Layer& layer) const {
+  std::int64_t sum = 0;
+  for (int i = 0; i < layer.parameter_count; ++i) {
+    sum += parameters[static_cast<std::size_t>(layer.first_parameter + i)].elements();
+  }
+  return sum;
+}
+
+std::int64_t Model::input_embedding_elements() const {
+  std::int64_t sum = 0;
+  for (const Layer& layer : layers) {
+    if (layer.kind == LayerKind::embedding) sum += parameter_elements(layer);
+  }
+  return sum;
+}
+
+std::string_view to_string(Checkpointing checkpointing) {
+  switch (checkpointing) {
+    case Checkpointing::none: return "none";
+    case Checkpointing::selective: return "selective";
+    case Checkpointing::full: return "full";
+  }
+  return "";
+}
+
+std::string_view to_string(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::embedding: return "embedding";
+    case LayerKind::block: return "block";
+    case LayerKind::final_norm: return "final_norm";
+    case LayerKind::head: return "head";
+  }
+  return "";
+}
+
+}  // namespace stepcast

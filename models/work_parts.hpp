@@ -1,0 +1,89 @@
+#pragma once
+// The parts that layers are made of: linear layers, norms, casts, as kernels forward and backward.
+// All bytes are HBM traffic with every operand read and every result written once a kernel; the
+// counts are derived in work_parts.cpp. Internal to models/.
+
+#include <vector>
+
+#include "base/kernel.hpp"
+#include "models/model.hpp"
+
+namespace stepcast {
+
+// Everything a layer's work depends on, checked and worked out once. Counts are elements.
+struct Sizes {
+  std::int64_t batch = 0;       // b
+  std::int64_t seq = 0;         // s
+  std::int64_t tokens = 0;      // b s
+  std::int64_t hidden = 0;      // h
+  std::int64_t query = 0;       // a d
+  std::int64_t key = 0;         // k d
+  std::int64_t ffn = 0;         // f
+  std::int64_t vocabulary = 0;  // V
+  std::int64_t scores = 0;      // b a s s
+  Dtype dtype = Dtype::bf16;    // of activations and matrix products
+  Bytes element = 2;            // bytes of an activation
+  Bytes parameter = 2;          // bytes of a parameter as the layer meets it (4 under autocast)
+  bool casts = false;           // autocast: parameter > element
+  bool rms_norm = false;
+  const Architecture* architecture = nullptr;
+  const Workload* workload = nullptr;
+};
+
+// Throws InputError when the workload does not fit the model.
+Sizes sizes_of(const Model& model, const Workload& workload);
+
+struct LinearNames {
+  explicit LinearNames(const std::string& name);
+  Name forward, cast, dgrad, wgrad, bias_grad, grad_cast;
+};
+
+// y = x W^T + c for every token.
+struct Linear {
+  const LinearNames& names;
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  int weight = -1;  // index within the layer; -1: not this layer's to complete
+  int bias = -1;    // -1: none
+};
+
+struct NormNames {
+  explicit NormNames(const std::string& name);
+  Name forward, backward;
+};
+
+// Over the last dimension of `rows` rows of `width`.
+struct Norm {
+  const NormNames& names;
+  std::int64_t rows = 0;
+  std::int64_t width = 0;
+  int weight = -1;
+  int bias = -1;
+};
+
+void linear_forward(const Sizes& sizes, const Linear& linear, std::vector<Kernel>& list);
+// Bias gradient, input gradient, weight gradient: the bias is ready before the weight.
+void linear_backward(const Sizes& sizes, const Linear& linear, std::vector<BackwardKernel>& list);
+
+// `added`: a residual is added first and the sum kept (one kernel where fused).
+Kernel norm_forward(const Sizes& sizes, const Norm& norm, bool added = false);
+// `gradients`: how many gradients of the output arrive as separate tensors, `joined`: the
+// residual's gradient is added to the result; both only where fused.
+BackwardKernel norm_backward(const Sizes& sizes, const Norm& norm, int gradients = 1,
+                             bool joined = false);
+
+// A kernel that reads and writes `read` and `write` activations' elements.
+Kernel elementwise(const Sizes& sizes, Name name, std::int64_t read, std::int64_t write,
+                   int launches = 1);
+// Dropout writes a mask of one byte an element, and reads it in backward.
+Kernel dropout_forward(const Sizes& sizes, Name name, std::int64_t elements);
+Kernel dropout_backward(const Sizes& sizes, Name name, std::int64_t elements);
+
+inline BackwardKernel marks_nothing(Kernel kernel) { return BackwardKernel{kernel, {}}; }
+
+// Largest working set of a norm beyond its input and output (an eager RMSNorm's fp32 copies).
+Bytes norm_workspace(const Sizes& sizes, std::int64_t elements);
+
+void block_work(const Sizes& sizes, LayerWork& work);
+
+}  // namespace stepcast
