@@ -33,8 +33,8 @@ double to_double(std::int64_t value) { return static_cast<double>(value); }
 
 KernelModel::KernelModel(const Gpu& gpu, const SoftwareProfile& profile)
     : gpu_(gpu), family_(&family_of(gpu)) {
-  const std::optional<double> peaks[] = {
-      gpu.peak_fp64, gpu.peak_fp32, gpu.peak_tf32, gpu.peak_fp16, gpu.peak_bf16, gpu.peak_fp8};
+  const std::optional<double> peaks[] = {gpu.peak_fp64, gpu.peak_fp32, gpu.peak_tf32,
+                                         gpu.peak_fp16, gpu.peak_bf16, gpu.peak_fp8};
   for (std::size_t i = 0; i < std::size(peaks); ++i) peaks_[i] = peaks[i].value_or(0.0);
   sustained_ = sustained_fraction(*family_, gpu);
   gemm_efficiency_ = profile.gemm_efficiency;
@@ -67,8 +67,8 @@ KernelCost KernelModel::gemm(const Kernel& kernel) const {
   for (const Tile& tile : tiles) {
     const double count = to_double(ceil_div(kernel.m, tile.rows)) *
                          to_double(ceil_div(kernel.n, tile.columns)) * to_double(kernel.batch);
-    const double waves = static_cast<double>(ceil_div(static_cast<std::int64_t>(count),
-                                                      static_cast<std::int64_t>(gpu_.sm_count)));
+    const double waves = static_cast<double>(
+        ceil_div(static_cast<std::int64_t>(count), static_cast<std::int64_t>(gpu_.sm_count)));
     const double one =
         2.0 * to_double(tile.rows * tile.columns) * depth / (sm_rate * tile.relative);
     if (in_waves == 0 || waves * one < in_waves) {
@@ -83,7 +83,7 @@ KernelCost KernelModel::gemm(const Kernel& kernel) const {
   const double work = std::max(compute, cost.hbm_seconds);
   cost.seconds = kernel_floor + work;
   cost.sm_seconds = std::max(busy, powered);
-  cost.bound = work < kernel_floor ? KernelBound::latency
+  cost.bound = work < kernel_floor          ? KernelBound::latency
                : cost.hbm_seconds > compute ? KernelBound::memory
                                             : KernelBound::compute;
   return cost;
@@ -99,8 +99,8 @@ KernelCost KernelModel::attention(const Kernel& kernel) const {
     const double keys = to_double(kernel.n);
     // The ramp is stated for causal forwards, which see half the keys.
     const double ramp = family_->attention_ramp * (kernel.causal ? 1.0 : 0.5);
-    const double fraction = attention_rate_ * keys / (keys + ramp) *
-                            (backward ? family_->backward_fraction : 1.0);
+    const double fraction =
+        attention_rate_ * keys / (keys + ramp) * (backward ? family_->backward_fraction : 1.0);
     compute = hardware_flops(kernel) / (peak_flops * fraction);
     cost.seconds = std::max(compute, cost.hbm_seconds);
     // One pass: what limits it limits all of it.

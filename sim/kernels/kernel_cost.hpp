@@ -52,12 +52,12 @@ class KernelModel {
 
   Gpu gpu_;
   const GpuFamily* family_;
-  double peaks_[9] = {};     // by Dtype, FLOP/s; 0: the part has none
-  double sustained_ = 0;     // fraction of the peak
+  double peaks_[9] = {};  // by Dtype, FLOP/s; 0: the part has none
+  double sustained_ = 0;  // fraction of the peak
   double gemm_efficiency_ = 1;
   double attention_rate_ = 0;  // fraction of the peak, long sequences, forward
-  double memory_rate_ = 0;   // B/s
-  double stream_sms_ = 0;    // share of the SMs that a stream needs to fill the memory
+  double memory_rate_ = 0;     // B/s
+  double stream_sms_ = 0;      // share of the SMs that a stream needs to fill the memory
   Provenance provenance_ = Provenance::modelled;
 };
 

@@ -52,8 +52,7 @@ SoftwareProfile parse_profile(std::string_view text, const std::string& file) {
   if (attention != "flash2" && attention != "best") {
     throw not_accepted(table.where("attention_kernel"), attention, {"flash2", "best"});
   }
-  profile.attention_kernel =
-      attention == "best" ? AttentionKernel::best : AttentionKernel::flash2;
+  profile.attention_kernel = attention == "best" ? AttentionKernel::best : AttentionKernel::flash2;
   profile.gemm_efficiency = table.number_or("gemm_efficiency", 1.0, {.min = 0.01, .max = 1});
   profile.attention_efficiency =
       table.number_or("attention_efficiency", 1.0, {.min = 0.01, .max = 1});

@@ -52,10 +52,9 @@ TEST_CASE("large products and attention are within 12 percent of the measured me
     const auto number = [&](std::size_t i) { return std::stoll(cell[i]); };
     if (!models.count(cell[0])) models.emplace(cell[0], KernelModel(load_gpu(cell[0]), profile));
     const Kernel kernel =
-        cell[1] == "gemm"
-            ? gemm("g", Dtype::bf16, number(2), number(3), number(4))
-            : attention("a", KernelKind::attention_forward, Dtype::bf16, number(2), number(4),
-                        number(5), number(3), number(3), number(6), true);
+        cell[1] == "gemm" ? gemm("g", Dtype::bf16, number(2), number(3), number(4))
+                          : attention("a", KernelKind::attention_forward, Dtype::bf16, number(2),
+                                      number(4), number(5), number(3), number(3), number(6), true);
     const bool large = hardware_flops(kernel) >= 1e11;
     const double measured_s = std::stod(cell[7]) * 1e-6;
     const KernelCost cost = models.at(cell[0]).cost(kernel);
@@ -66,9 +65,9 @@ TEST_CASE("large products and attention are within 12 percent of the measured me
   REQUIRE(errors.size() >= 14);
   for (const auto& [key, e] : errors) {
     MESSAGE(key << ": " << e.relative.size() << " rows, |error| median "
-                << std::lround(1000 * e.at(0.5, true)) / 10.0 << " % p90 "
-                << std::lround(1000 * e.at(0.9, true)) / 10.0 << " %, signed median "
-                << std::lround(1000 * e.at(0.5, false)) / 10.0 << " %");
+                << std::round(1000 * e.at(0.5, true)) / 10 << " % p90 "
+                << std::round(1000 * e.at(0.9, true)) / 10 << " %, signed median "
+                << std::round(1000 * e.at(0.5, false)) / 10 << " %");
     const bool large = key.ends_with("TFLOP");
     CHECK(e.at(0.5, true) <= (large ? 0.12 : 0.20));
     CHECK(e.at(0.9, true) <= (large ? 0.25 : 0.50));
