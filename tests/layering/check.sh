@@ -5,6 +5,7 @@
 #   2. SimGrid is included only under sim/engines, CUDA and NCCL only under runtime/.
 #   3. No file names the machine it was written on or a package mirror: absolute home and work
 #      folders, hosts of this machine's /etc/apt.
+#   4. A page of docs/ that a comment names is there, and so is the rule or section of sources.md.
 #
 # Tested by tests/layering/self_test.sh, which plants each violation and expects to see it named.
 set -euo pipefail
@@ -74,6 +75,17 @@ while IFS=: read -r file line text; do
   [[ -n $file && $file != tests/layering/* ]] || continue
   complain "$file:$line: names a place or host of one machine: ${text:0:80}"
 done < <(tr '\n' '\0' <<<"$list" | xargs -0 -r grep -InHE "$place${hosts:+|$hosts}" /dev/null || true)
+
+# ---- 4: pages that comments name
+while IFS=: read -r file line page; do
+  [[ -z $file || -f $page ]] || complain "$file:$line: names $page, which is not there"
+done < <(tr '\n' '\0' <<<"$list" | xargs -0 -r grep -InoHE 'docs/[a-z-]+[.]md' /dev/null || true)
+while IFS=: read -r file line place; do
+  name=${place##* }
+  [[ -z $file ]] || grep -qE "^(\| ($name) \||#+ $name[. ])" docs/sources.md ||
+    complain "$file:$line: docs/sources.md has no $name"
+done < <(tr '\n' '\0' <<<"$code" |
+  xargs -0 -r grep -noHE 'docs/sources[.]md (section )?(R[0-9]+|[0-9]+([.][0-9]+)?)' /dev/null || true)
 
 ((bad)) && exit 1
 echo "layering: $(wc -l <<<"$code") source files, $(wc -l <<<"$list") files: clean"

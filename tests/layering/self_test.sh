@@ -7,8 +7,9 @@ trap 'rm -rf "$tree"' EXIT
 
 reset() {
   rm -rf "${tree:?}"/*
-  mkdir -p "$tree"/{base,models,sim/schedule,sim/engines/fluid,sim/strategies,runtime/nccl,cli}
-  echo '#pragma once' >"$tree/base/units.hpp"
+  mkdir -p "$tree"/{docs,base,models,sim/schedule,sim/engines/fluid,sim/strategies,runtime/nccl,cli}
+  printf '## 0. Rules\n| R1 | a rule |\n### 1.2 DDP\n' >"$tree/docs/sources.md"
+  echo '// docs/sources.md R1, docs/sources.md section 1.2, docs/sources.md 1.2' >"$tree/base/units.hpp"
   echo '#include "base/units.hpp"' >"$tree/sim/schedule/schedule.hpp"
   echo '#include <simgrid/s4u.hpp>' >"$tree/sim/engines/fluid/fluid.cpp"
   echo '#include <cuda_runtime_api.h>' >"$tree/runtime/nccl/stream.cpp"
@@ -44,6 +45,12 @@ reset; echo '#include "nccl.h"' >"$tree/cli/main.cpp"
 expect "NCCL outside the runtime" 'cli/main.cpp:1: NCCL'
 reset; echo 'see /home/someone/notes' >"$tree/README.md"
 expect "a folder of one machine" '^layering: README.md:1: names a place'
+reset; echo '// see docs/lost.md' >"$tree/models/m.cpp"
+expect "a page that is not there" '^layering: models/m.cpp:1: names docs/lost.md'
+reset; echo '// docs/sources.md R9' >"$tree/models/m.cpp"
+expect "a rule that is not there" '^layering: models/m.cpp:1: docs/sources.md has no R9'
+reset; echo '// docs/sources.md 1.7' >"$tree/models/m.cpp"
+expect "a section that is not there" '^layering: models/m.cpp:1: docs/sources.md has no 1.7'
 
 ((failures)) && exit 1
-echo "layering self test: 7 violations, all noticed"
+echo "layering self test: 10 violations, all noticed"
