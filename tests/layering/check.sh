@@ -78,7 +78,7 @@ done < <(tr '\n' '\0' <<<"$list" | xargs -0 -r grep -InHE "$place${hosts:+|$host
 
 # ---- 4: pages that comments name
 while IFS=: read -r file line page; do
-  [[ -z $file || -f $page ]] || complain "$file:$line: names $page, which is not there"
+  [[ -z $file || -f $page || $file == tests/layering/* ]] || complain "$file:$line: names $page, which is not there"
 done < <(tr '\n' '\0' <<<"$list" | xargs -0 -r grep -InoHE 'docs/[a-z-]+[.]md' /dev/null || true)
 while IFS=: read -r file line place; do
   name=${place##* }

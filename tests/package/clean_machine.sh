@@ -63,7 +63,7 @@ mirror() {
       if (uri != "" && match_suite) { print uri; exit }
     }' "$file"
   done
-  cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null |
+  { cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null || true; } |
     sed -nE "s,^deb +(\[[^]]*\] +)?([^ ]+) +$suite .*,\2,p"
 }
 
@@ -75,7 +75,7 @@ end() { echo "== took $(($(date +%s) - began)) s"; }
 
 if ((fresh)) || [[ ! -f $base ]]; then
   begin "making a bare Debian ($suite, minbase)"
-  from=$(mirror | head -n 1)
+  from=$(mirror | head -n 1 || true)
   [[ -n $from ]] || die "no mirror for $suite in /etc/apt"
   debootstrap --variant=minbase "$suite" "$machine" "$from" >"$cache/debootstrap.log" 2>&1 || {
     tail -n 15 "$cache/debootstrap.log" >&2
