@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/kernel.hpp"
 #include "base/name.hpp"
 #include "base/units.hpp"
@@ -238,6 +239,10 @@ struct Schedule {
  private:
   template <typename T>
   static std::span<const T> part(const std::vector<T>& arena, Range r) {
+    STEPCAST_ASSERT(r.first >= 0 && r.count >= 0 &&
+                        static_cast<std::size_t>(r.first) + static_cast<std::size_t>(r.count) <=
+                            arena.size(),
+                    "a range beyond its arena");
     return {arena.data() + r.first, static_cast<std::size_t>(r.count)};
   }
 };

@@ -20,7 +20,7 @@ namespace {
 using text::Line;
 using text::Word;
 
-constexpr std::int64_t most_queues = 256;     // lanes, streams, communicators, each
+constexpr std::int64_t most_queues = 128;     // lanes, streams, communicators, each
 constexpr std::int64_t most_ranks = 1 << 20;  // world size
 constexpr std::int64_t most_micro_batch = 32767;
 constexpr std::int64_t most_count = 1'000'000'000;

@@ -25,10 +25,9 @@ inline Schedule everything() {
   const BufferIndex full1 = b.buffer("full", BufferKind::unsharded, Dtype::bf16, 1001, compute);
   const BufferIndex loss = b.persistent("loss", BufferKind::other, Dtype::fp32, 4);
   b.note("rows are padded to the \"world\" size\nsee the layout");
-  const std::array<Kernel, 2> block = {
-      gemm("qkv proj", Dtype::bf16, 128, 96, 64),
-      attention("sdpa", KernelKind::attention_forward, Dtype::bf16, 1, 8, 2, 128, 128, 64, true,
-                false)};
+  const std::array<Kernel, 2> block = {gemm("qkv proj", Dtype::bf16, 128, 96, 64),
+                                       attention("sdpa", KernelKind::attention_forward, Dtype::bf16,
+                                                 1, 8, 2, 128, 128, 64, true, false)};
   const std::array<Kernel, 1> norm = {memory_bound("norm", Dtype::bf16, 4096, 4096, 3)};
   const Range block_kernels = b.kernels(block);
   const Range again = b.kernels(block);  // the same list at another place of the arena
