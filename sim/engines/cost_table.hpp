@@ -5,9 +5,12 @@
 //
 // Every shared resource of a rank class has capacity 1.0. A demand is in seconds of the whole
 // resource: a GEMM that fills the SMs for 1 ms asks 1 ms of `sm`; a collective that holds 20 of 132
-// SMs for 1 ms asks 0.1515 ms of `sm`, and of each link it loads bytes / bandwidth.
+// SMs for 1 ms asks 0.1515 ms of `sm`, and of each link it loads bytes / bandwidth. No demand is
+// longer than the segment alone: a segment that keeps the NIC busy for 1 ms takes at least 1 ms.
+// Tested by tests/unit/engines.
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -32,11 +35,11 @@ struct Segment {
 };
 
 struct OpCost {
-  Range segments;          // into CostTable::segments; none for host ops
-  Seconds solo = 0;        // sum over segments
-  Seconds host = 0;        // the lane is busy this long issuing it (launches, or the host work)
+  Range segments;    // into CostTable::segments; none for host ops
+  Seconds solo = 0;  // sum over segments
+  Seconds host = 0;  // the lane is busy this long issuing it (launches, or the host work)
   Provenance provenance = Provenance::assumed;
-  Name detail;             // for the report: "Ring/Simple 24ch", "roofline", ...
+  Name detail;  // for the report: "Ring/Simple 24ch", "roofline", ...
 };
 
 class CostTable {
@@ -51,8 +54,14 @@ class CostTable {
   const OpCost& cost(int role, int program, OpIndex op) const;
   ResourceIndex resource(Name name);  // adds it when new
   // Adds a cost of one segment.
-  std::int32_t add(Seconds solo, std::initializer_list<Demand> list, Seconds host, Provenance, Name detail);
+  std::int32_t add(Seconds solo, std::initializer_list<Demand> list, Seconds host,
+                   Provenance provenance, Name detail);
 };
+
+// STEPCAST_ASSERTs that the table is for this schedule and consistent in itself: every op has an
+// entry, seconds are finite and not negative, sums are right, no demand exceeds its segment.
+// Engines call it first; one pass over the distinct costs.
+void check(const CostTable& table, const Schedule& schedule);
 
 // For tests and teaching: seconds by a function of the op, no host costs, no shared resources
 // (every op asks only for time on its own stream).

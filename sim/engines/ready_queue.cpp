@@ -1,0 +1,461 @@
+#include "sim/engines/ready_queue.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "sim/engines/memory_samples.hpp"
+
+namespace stepcast {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+bool on_stream(const Op& op) {
+  return op.kind == OpKind::compute || op.kind == OpKind::copy || op.kind == OpKind::collective;
+}
+
+}  // namespace
+
+ReadyQueue::ReadyQueue(RunPlan& plan)
+    : plan_(plan),
+      roles_(at(plan.roles())),
+      remaining_(at(plan.steps()), 0),
+      step_end_(at(plan.steps()), -1),
+      host_end_(at(plan.steps()), 0) {
+  for (int role = 0; role < plan.roles(); ++role) index(role);
+  meet();
+}
+
+// Sorts the ops of every program by lane, stream and communicator, and makes room for the results.
+void ReadyQueue::index(int role) {
+  const Schedule& schedule = plan_.schedule();
+  RoleState& state = roles_[at(role)];
+  const std::size_t communicators = schedule.communicators.size();
+  for (const StepProgram& program : schedule.roles[at(role)].steps) {
+    ProgramIndex& lists = state.programs.emplace_back();
+    lists.lanes.resize(std::max<std::size_t>(1, schedule.lanes.size()));
+    lists.streams.resize(schedule.streams.size());
+    lists.communicator_counts.resize(communicators);
+    lists.position.resize(program.ops.size());
+    for (std::size_t i = 0; i < program.ops.size(); ++i) {
+      const Op& op = program.ops[i];
+      lists.lanes[at(op.lane)].ops.push_back(static_cast<OpIndex>(i));
+      if (on_stream(op) || op.kind == OpKind::stream_wait) {
+        lists.streams[at(op.stream)].ops.push_back(static_cast<OpIndex>(i));
+      }
+      if (op.kind == OpKind::collective) {
+        lists.position[i] = lists.communicator_counts[at(op.comm)]++;
+      }
+    }
+  }
+  std::vector<int> sequence(communicators, 0);
+  for (int step = 0; step < plan_.steps(); ++step) {
+    const std::size_t ops = plan_.ops_of(role, step).ops.size();
+    state.times.emplace_back(ops);
+    remaining_[at(step)] += static_cast<int>(ops);
+    state.first_sequence.push_back(sequence);
+    const ProgramIndex& lists = state.programs[at(plan_.program(step))];
+    for (std::size_t c = 0; c < communicators; ++c) sequence[c] += lists.communicator_counts[c];
+  }
+  state.streams.resize(schedule.streams.size());
+  state.lanes.resize(std::max<std::size_t>(1, schedule.lanes.size()));
+  std::vector<Name> locks;
+  for (std::size_t l = 0; l < schedule.lanes.size(); ++l) {
+    const Name lock = schedule.lanes[l].lock;
+    if (lock.empty()) continue;
+    const auto known = std::find(locks.begin(), locks.end(), lock);
+    state.lanes[l].lock = static_cast<int>(known - locks.begin());
+    if (known == locks.end()) locks.push_back(lock);
+  }
+  state.locks.assign(locks.size(), 0.0);
+}
+
+// One queue for each communicator and each set of roles that meet in it.
+void ReadyQueue::meet() {
+  for (std::size_t c = 0; c < plan_.schedule().communicators.size(); ++c) {
+    for (RoleState& state : roles_) state.queue_of.push_back(-1);
+    for (int role = 0; role < plan_.roles(); ++role) {
+      if (roles_[at(role)].queue_of[c] >= 0) continue;
+      CommunicatorQueue& queue = queues_.emplace_back();
+      queue.communicator = static_cast<CommIndex>(c);
+      queue.roles = plan_.peers(queue.communicator, role);
+      queue.last.resize(roles_.size());
+      for (const int r : queue.roles) {
+        roles_[at(r)].queue_of[c] = static_cast<int>(queues_.size()) - 1;
+      }
+    }
+  }
+}
+
+ReadyQueue::OpTimes& ReadyQueue::times(int role, OpAt where) {
+  return roles_[at(role)].times[at(where.step)][at(where.op)];
+}
+
+const ReadyQueue::OpTimes& ReadyQueue::times(int role, OpAt where) const {
+  return roles_[at(role)].times[at(where.step)][at(where.op)];
+}
+
+// The next op of a lane (stream), in whichever step it comes; !exists() at the end of the run.
+OpAt ReadyQueue::head(int role, Cursor& cursor, Queues queues, std::size_t index) const {
+  for (; cursor.step < plan_.steps(); ++cursor.step, cursor.next = 0) {
+    const ProgramIndex& lists = roles_[at(role)].programs[at(plan_.program(cursor.step))];
+    const std::vector<OpIndex>& ops = (lists.*queues)[index].ops;
+    if (cursor.next < ops.size()) return {cursor.step, ops[cursor.next]};
+  }
+  return {};
+}
+
+void ReadyQueue::settle() {
+  for (bool again = true; again && !complete_;) {
+    again = false;
+    for (int role = 0; role < plan_.roles(); ++role) {
+      RoleState& state = roles_[at(role)];
+      if (!state.dirty) continue;
+      again = true;
+      state.dirty = false;
+      for (std::size_t l = 0; l < state.lanes.size(); ++l) advance_lane(role, l);
+      for (std::size_t s = 0; s < state.streams.size(); ++s) advance_stream(role, s);
+    }
+    if (!again) again = grant_lock();
+    close_steps();
+  }
+}
+
+// ---- Lanes --------------------------------------------------------------------------------------
+
+void ReadyQueue::advance_lane(int role, std::size_t index) {
+  RoleState& state = roles_[at(role)];
+  Lane& lane = state.lanes[index];
+  while (true) {
+    const OpAt here = head(role, lane.cursor, &ProgramIndex::lanes, index);
+    if (!here.exists()) return;
+    const Op& op = plan_.op(role, here);
+    if (!lane.issued) {
+      Seconds begin = lane.free;
+      const Seconds host = plan_.cost(role, here).host;
+      if (lane.lock >= 0) {
+        lane.asks = !lane.granted;
+        if (lane.asks) return;
+        lane.granted = false;
+        begin = std::max(begin, state.locks[at(lane.lock)]);
+        state.locks[at(lane.lock)] = begin + host;
+      }
+      OpTimes& of = times(role, here);
+      of.begin = begin;
+      of.first = first_launch(begin, op, host);
+      of.last = begin + host;
+      lane.free = of.last;
+      lane.issued = true;
+      state.dirty = true;
+      if (op.kind == OpKind::storage) begin_storage(role, here);
+    }
+    if (!pass(role, lane, op, here)) return;
+    lane.issued = false;
+    ++lane.cursor.next;
+  }
+}
+
+// Ends the host op at the head of the lane if it can end by now; false while it blocks the lane.
+bool ReadyQueue::pass(int role, Lane& lane, const Op& op, OpAt here) {
+  OpTimes& of = times(role, here);
+  switch (op.kind) {
+    case OpKind::compute:
+    case OpKind::copy:
+    case OpKind::collective:
+    case OpKind::stream_wait: return true;  // its stream goes on with it
+    case OpKind::storage:
+      if (of.end >= 0) lane.free = of.end;
+      return of.end >= 0;
+    case OpKind::host_wait: {
+      Constraint held{of.last, Bound::host, {}};
+      if (!wait_known(role, here, held)) return false;
+      lane.free = held.at;
+      of.why = held;
+      break;
+    }
+    case OpKind::host_work:
+      of.why = {of.begin, of.begin > 0 ? Bound::host : Bound::start, {}};
+      break;
+    case OpKind::alloc:
+    case OpKind::free: break;
+  }
+  of.start = of.begin;
+  of.solo = plan_.cost(role, here).host;
+  set_end(role, here, lane.free);
+  return true;
+}
+
+void ReadyQueue::begin_storage(int role, OpAt here) {
+  OpTimes& of = times(role, here);
+  of.why = {of.last, of.last > 0 ? Bound::host : Bound::start, {}};
+  const int id = new_activity();
+  Activity& file = activities_[at(id)];
+  file.members.push_back({role, here});
+  file.start = of.last;
+  file.solo = plan_.cost(role, here).solo;
+  of.start = file.start;
+  of.solo = file.solo;
+  begin(id);
+}
+
+bool ReadyQueue::grant_lock() {
+  Lane* first = nullptr;
+  int of = -1;
+  for (int role = 0; role < plan_.roles(); ++role) {
+    for (Lane& lane : roles_[at(role)].lanes) {
+      if (lane.asks && (first == nullptr || lane.free < first->free)) {
+        first = &lane;
+        of = role;
+      }
+    }
+  }
+  if (first == nullptr || !may_grant(first->free)) return false;
+  first->asks = false;
+  first->granted = true;
+  roles_[at(of)].dirty = true;
+  return true;
+}
+
+// ---- Waits --------------------------------------------------------------------------------------
+
+bool ReadyQueue::target_known(int role, OpAt awaited, Constraint& held) const {
+  if (!awaited.exists()) return true;
+  const OpTimes& of = times(role, awaited);
+  if (of.end < 0) return false;
+  held.later(of.end, Bound::wait, awaited);
+  return true;
+}
+
+// Whether all that the wait op waits for has ended; then `held` is the latest of it.
+bool ReadyQueue::wait_known(int role, OpAt here, Constraint& held) const {
+  const Op& op = plan_.op(role, here);
+  for (const OpRef& ref : plan_.schedule().at_refs(op.waits)) {
+    if (!target_known(role, plan_.resolve(role, here.step, ref), held)) return false;
+  }
+  if (op.kind != OpKind::host_wait || op.wait_target == WaitTarget::ops) return true;
+  for (std::size_t s = 0; s < plan_.schedule().streams.size(); ++s) {
+    if (op.wait_target == WaitTarget::stream && op.wait_stream != static_cast<int>(s)) continue;
+    if (!stream_passed(role, tail_before(role, here, s), held)) return false;
+  }
+  return true;
+}
+
+// The same for a stream, whose last op may be a wait: then what it waited for is the cause.
+bool ReadyQueue::stream_passed(int role, OpAt last, Constraint& held) const {
+  if (!last.exists()) return true;
+  if (plan_.op(role, last).kind != OpKind::stream_wait) return target_known(role, last, held);
+  const OpTimes& of = times(role, last);
+  if (of.end < 0) return false;
+  held.later(of.end, Bound::wait, of.why.cause);
+  return true;
+}
+
+// The op of the stream that was issued last before `here`.
+OpAt ReadyQueue::tail_before(int role, OpAt here, std::size_t stream) const {
+  for (int step = here.step; step >= 0; --step) {
+    const auto& ops = roles_[at(role)].programs[at(plan_.program(step))].streams[stream].ops;
+    const auto end =
+        step == here.step ? std::lower_bound(ops.begin(), ops.end(), here.op) : ops.end();
+    if (end != ops.begin()) return {step, *(end - 1)};
+  }
+  return {};
+}
+
+// ---- Streams and communicators ------------------------------------------------------------------
+
+void ReadyQueue::advance_stream(int role, std::size_t index) {
+  RoleState& state = roles_[at(role)];
+  Stream& stream = state.streams[index];
+  while (!stream.busy) {
+    const OpAt here = head(role, stream.cursor, &ProgramIndex::streams, index);
+    if (!here.exists()) return;
+    OpTimes& of = times(role, here);
+    if (of.first < 0) return;
+    const Op& op = plan_.op(role, here);
+    if (op.kind == OpKind::stream_wait) {
+      Constraint held = stream.tail;
+      held.later(of.first, Bound::host);
+      if (!wait_known(role, here, held)) return;
+      stream.tail = of.why = held;
+      ++stream.cursor.next;
+      set_end(role, here, held.at);
+      continue;
+    }
+    stream.busy = true;
+    if (op.kind == OpKind::collective) {
+      enter(role, here, stream.tail);
+      continue;
+    }
+    of.why = stream.tail;
+    of.why.later(of.first, Bound::host);
+    const int id = new_activity();
+    Activity& kernels = activities_[at(id)];
+    kernels.members.push_back({role, here});
+    kernels.start = of.start = of.why.at;
+    kernels.solo = of.solo = plan_.cost(role, here).solo;
+    kernels.earliest_end = earliest_end(op, of.last, of.solo);
+    begin(id);
+  }
+}
+
+// The role's stream has come to this collective.
+void ReadyQueue::enter(int role, OpAt here, const Constraint& tail) {
+  RoleState& state = roles_[at(role)];
+  const Op& op = plan_.op(role, here);
+  const int number = state.queue_of[at(op.comm)];
+  CommunicatorQueue& queue = queues_[at(number)];
+  const std::size_t sequence =
+      at(state.first_sequence[at(here.step)][at(op.comm)] +
+         state.programs[at(plan_.program(here.step))].position[at(here.op)]);
+  STEPCAST_ASSERT(sequence >= queue.head, "a collective entered twice");
+  if (queue.entered.size() <= sequence - queue.head) {
+    queue.entered.resize(sequence - queue.head + 1);
+  }
+  std::vector<Entry>& entries = queue.entered[sequence - queue.head];
+  if (!entries.empty()) check_same(entries.front().member, {role, here});
+  entries.push_back({{role, here}, tail});
+  try_collective(number);
+}
+
+// Begins the next collective of the communicator when the one before is done and all roles came.
+void ReadyQueue::try_collective(int number) {
+  CommunicatorQueue& queue = queues_[at(number)];
+  if (queue.busy || queue.entered.empty()) return;
+  const std::vector<Entry> entries = queue.entered.front();
+  if (entries.size() < queue.roles.size()) return;
+  queue.busy = true;
+  queue.entered.pop_front();
+  ++queue.head;
+
+  const int id = new_activity();
+  Activity& together = activities_[at(id)];
+  together.communicator = number;
+  Seconds start = 0;
+  for (const Entry& entry : entries) {
+    const OpAt here = entry.member.at;
+    OpTimes& of = times(entry.member.role, here);
+    of.why = entry.tail;
+    of.why.later(queue.tail, Bound::communicator, queue.last[at(entry.member.role)]);
+    of.why.later(of.first, Bound::host);
+    start = std::max(start, of.why.at);
+    together.members.push_back(entry.member);
+  }
+  together.start = start;
+  together.solo = joint_solo(together);
+  for (const Entry& entry : entries) {
+    OpTimes& of = times(entry.member.role, entry.member.at);
+    of.why.later(start, Bound::peer);
+    of.start = start;
+    of.solo = together.solo;
+    together.earliest_end =
+        std::max(together.earliest_end,
+                 earliest_end(plan_.op(entry.member.role, entry.member.at), of.last, of.solo));
+  }
+  begin(id);
+}
+
+// Segment by segment the collective goes at the pace of its slowest role.
+Seconds ReadyQueue::joint_solo(const Activity& together) const {
+  if (together.members.size() == 1) {
+    return plan_.cost(together.members[0].role, together.members[0].at).solo;
+  }
+  Seconds sum = 0;
+  std::int32_t count = 1;
+  for (std::int32_t i = 0; i < count; ++i) {
+    Seconds slowest = 0;
+    for (const Member& member : together.members) {
+      const OpCost& cost = plan_.cost(member.role, member.at);
+      count = std::max(count, cost.segments.count);
+      if (i >= cost.segments.count) continue;
+      slowest = std::max(slowest, plan_.costs().segments[at(cost.segments.first + i)].solo);
+    }
+    sum += slowest;
+  }
+  return sum;
+}
+
+// ---- Ends ---------------------------------------------------------------------------------------
+
+int ReadyQueue::new_activity() {
+  if (free_activities_.empty()) {
+    activities_.emplace_back();
+    return static_cast<int>(activities_.size()) - 1;
+  }
+  const int id = free_activities_.back();
+  free_activities_.pop_back();
+  activities_[at(id)].members.clear();
+  activities_[at(id)].communicator = -1;
+  activities_[at(id)].earliest_end = 0;
+  return id;
+}
+
+void ReadyQueue::ended(int id, Seconds end) {
+  const int number = activities_[at(id)].communicator;
+  for (const Member& member : activities_[at(id)].members) {
+    const Op& op = plan_.op(member.role, member.at);
+    if (op.stream >= 0) {
+      Stream& stream = roles_[at(member.role)].streams[at(op.stream)];
+      stream.tail = {end, Bound::stream, member.at};
+      stream.busy = false;
+      ++stream.cursor.next;
+    }
+    if (number >= 0) queues_[at(number)].last[at(member.role)] = member.at;
+    set_end(member.role, member.at, end);
+  }
+  free_activities_.push_back(id);
+  if (number < 0) return;
+  queues_[at(number)].tail = end;
+  queues_[at(number)].busy = false;
+  try_collective(number);
+}
+
+void ReadyQueue::set_end(int role, OpAt here, Seconds end) {
+  times(role, here).end = end;
+  roles_[at(role)].dirty = true;
+  --remaining_[at(here.step)];
+  Seconds& last =
+      on_stream(plan_.op(role, here)) ? step_end_[at(here.step)] : host_end_[at(here.step)];
+  last = std::max(last, end);
+}
+
+void ReadyQueue::close_steps() {
+  while (!complete_ && remaining_[steps_.size()] == 0) {
+    const int step = static_cast<int>(steps_.size());
+    const Seconds begin = step == 0 ? 0 : steps_.back().end;
+    const Seconds end = step_end_[at(step)] >= 0 ? step_end_[at(step)] : host_end_[at(step)];
+    steps_.push_back(step_span(plan_, step, begin, end));
+    complete_ = step + 1 == plan_.steps() ||
+                plan_.steady_after(step, steps_.back().end - steps_.back().begin);
+  }
+}
+
+Timeline ReadyQueue::timeline() const {
+  Timeline result;
+  result.steps = steps_;
+  std::vector<MemorySamples> memory;
+  for (int role = 0; role < plan_.roles(); ++role) memory.emplace_back(plan_, role);
+  std::vector<Seconds> ends;
+  for (int step = 0; step < static_cast<int>(steps_.size()); ++step) {
+    for (int role = 0; role < plan_.roles(); ++role) {
+      const std::vector<Op>& ops = plan_.ops_of(role, step).ops;
+      const std::vector<OpTimes>& list = roles_[at(role)].times[at(step)];
+      ends.clear();
+      for (std::size_t i = 0; i < ops.size(); ++i) {
+        const OpTimes& of = list[i];
+        ends.push_back(of.end);
+        const OpKind kind = ops[i].kind;
+        if (kind == OpKind::stream_wait || kind == OpKind::alloc || kind == OpKind::free) continue;
+        const Seconds issued = kind == OpKind::storage ? of.last
+                               : ops[i].stream < 0     ? of.begin
+                                                       : of.first;
+        result.spans.push_back({role, step, static_cast<OpIndex>(i), issued, of.start, of.end,
+                                of.solo, of.why.bound, of.why.cause.op,
+                                std::max(0, of.why.cause.step)});
+      }
+      if (plan_.options().memory) memory[at(role)].add_step(step, ends.data(), result.memory);
+    }
+  }
+  return result;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,130 @@
+#include "sim/engines/run_plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+
+namespace stepcast {
+
+RunPlan::RunPlan(const Schedule& schedule, const CostTable& costs, const RunOptions& options)
+    : schedule_(schedule), costs_(costs), options_(options) {
+  check(costs, schedule);
+  STEPCAST_ASSERT(!schedule.roles.empty(), "a schedule without roles");
+  const int count = static_cast<int>(schedule.roles.front().steps.size());
+  STEPCAST_ASSERT(count > 0, "a schedule without steps");
+  for (const Role& role : schedule.roles) {
+    STEPCAST_ASSERT(static_cast<int>(role.steps.size()) == count,
+                    "roles with different numbers of steps");
+  }
+  programs_ = options.programs;
+  if (programs_.empty()) {
+    STEPCAST_ASSERT(options.max_steady >= 1, "the steady step runs at least once");
+    stop_when_steady_ = true;
+    for (int p = 0; p + 1 < count; ++p) programs_.push_back(p);
+    programs_.insert(programs_.end(), static_cast<std::size_t>(options.max_steady), count - 1);
+  }
+  for (const int p : programs_) STEPCAST_ASSERT(p >= 0 && p < count, "no such step program");
+}
+
+const StepProgram& RunPlan::ops_of(int role, int step) const {
+  return schedule_.roles[static_cast<std::size_t>(role)]
+      .steps[static_cast<std::size_t>(program(step))];
+}
+
+const Op& RunPlan::op(int role, OpAt at) const {
+  return ops_of(role, at.step).ops[static_cast<std::size_t>(at.op)];
+}
+
+const std::vector<std::int32_t>& RunPlan::costs_of(int role, int step) const {
+  return costs_.cost_of[static_cast<std::size_t>(role)][static_cast<std::size_t>(program(step))];
+}
+
+const OpCost& RunPlan::cost(int role, OpAt at) const {
+  return costs_.cost(role, program(at.step), at.op);
+}
+
+OpAt RunPlan::resolve(int role, int step, OpRef ref) const {
+  const int earlier = step - ref.steps_back;
+  if (earlier < 0 || ref.op < 0) return {};
+  const int here = program(step);
+  const int there = program(earlier);
+  if (here == there) return {earlier, ref.op};
+  const std::vector<int> key{role, here, there};
+  auto found = same_.find(key);
+  if (found == same_.end()) {
+    found = same_.emplace(key, SameOp(ops_of(role, step), ops_of(role, earlier))).first;
+  }
+  const OpIndex op = found->second(ref.op);
+  return op < 0 ? OpAt{} : OpAt{earlier, op};
+}
+
+bool RunPlan::steady_after(int step, Seconds length) {
+  if (!stop_when_steady_) return false;
+  const int steady = static_cast<int>(schedule_.roles.front().steps.size()) - 1;
+  if (program(step) != steady) return false;
+  const bool repeats = last_steady_ && std::abs(length - *last_steady_) <= 1e-9 * length;
+  last_steady_ = length;
+  return repeats;
+}
+
+namespace {
+
+// Which group of the axis a rank is in.
+int group_of(const Mesh& mesh, Axis axis, int rank) {
+  switch (axis) {
+    case Axis::world: return 0;
+    case Axis::shard: return rank / std::max(1, mesh.shard);
+    case Axis::replicate: return rank % std::max(1, mesh.shard);
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::vector<int> RunPlan::peers(CommIndex comm, int role) const {
+  if (roles() == 1) return {0};
+  const Axis axis = schedule_.communicators[static_cast<std::size_t>(comm)].axis;
+  const auto groups = [&](int r) {
+    const Role& of = schedule_.roles[static_cast<std::size_t>(r)];
+    std::vector<int> list;
+    for (int i = 0; i < of.rank_count; ++i) {
+      list.push_back(group_of(schedule_.mesh, axis, of.first_rank + i * of.rank_stride));
+    }
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+    return list;
+  };
+  std::vector<int> reached = groups(role);
+  std::vector<int> met{role};
+  for (bool grew = true; grew;) {
+    grew = false;
+    for (int r = 0; r < roles(); ++r) {
+      if (std::find(met.begin(), met.end(), r) != met.end()) continue;
+      const std::vector<int> theirs = groups(r);
+      std::vector<int> common;
+      std::set_intersection(reached.begin(), reached.end(), theirs.begin(), theirs.end(),
+                            std::back_inserter(common));
+      if (common.empty()) continue;
+      std::vector<int> all;
+      std::set_union(reached.begin(), reached.end(), theirs.begin(), theirs.end(),
+                     std::back_inserter(all));
+      reached = std::move(all);
+      met.push_back(r);
+      grew = true;
+    }
+  }
+  std::sort(met.begin(), met.end());
+  return met;
+}
+
+StepSpan step_span(const RunPlan& plan, int step, Seconds begin, Seconds last_end) {
+  StepSpan span;
+  span.program_index = plan.program(step);
+  span.program = plan.ops_of(0, step).name;
+  span.begin = begin;
+  span.end = std::max(begin, last_end);
+  return span;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,151 @@
+#include "sim/engines/simgrid_tasks.hpp"
+
+#include <xbt/log.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <csignal>
+#include <deque>
+#include <exception>
+#include <limits>
+#include <simgrid/kernel/Timer.hpp>
+#include <simgrid/s4u.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace stepcast {
+namespace {
+
+// SimGrid installs its own handlers of signals and of terminate(); the program's stay.
+class KeepHandlers {
+ public:
+  KeepHandlers() : terminate_(std::get_terminate()) {
+    for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], nullptr, &actions_[i]);
+  }
+  ~KeepHandlers() {
+    for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &actions_[i], nullptr);
+    std::set_terminate(terminate_);
+  }
+  KeepHandlers(const KeepHandlers&) = delete;
+  KeepHandlers& operator=(const KeepHandlers&) = delete;
+
+ private:
+  static constexpr std::array<int, 7> signals{SIGINT,  SIGTERM, SIGSEGV, SIGBUS,
+                                              SIGABRT, SIGFPE,  SIGUSR1};
+  std::terminate_handler terminate_;
+  std::array<struct sigaction, signals.size()> actions_{};
+};
+
+// SimGrid is one per process: its engine, the pool of resources, and what runs on them.
+class Simulator {
+ public:
+  Simulator();
+
+  SimgridTasks::Listener* listener = nullptr;
+  int running = 0;
+
+  void start(int id, std::span<const Share> shares) {
+    hosts_of_task_.clear();
+    amounts_.clear();
+    for (const Share& share : shares) {
+      hosts_of_task_.push_back(hosts_[static_cast<std::size_t>(share.resource)]);
+      amounts_.push_back(share.seconds);
+    }
+    const simgrid::s4u::ExecPtr task = simgrid::s4u::Exec::init();
+    task->set_flops_amounts(amounts_)->set_hosts(hosts_of_task_);
+    if (tasks_.size() <= static_cast<std::size_t>(id)) {
+      tasks_.resize(static_cast<std::size_t>(id) + 1);
+    }
+    tasks_[static_cast<std::size_t>(id)] = {this, id, task};
+    task->set_data(&tasks_[static_cast<std::size_t>(id)]);
+    ++running;
+    task->start();
+  }
+
+  void run() { engine_.run(); }
+
+ private:
+  struct Running {
+    Simulator* simulator = nullptr;  // tells our tasks from any other activity of the process
+    int id = 0;
+    simgrid::s4u::ExecPtr task;
+  };
+
+  void ended(Running& of) {
+    --running;
+    ended_.push_back(std::move(of.task));
+    if (ended_.size() > 64) ended_.pop_front();
+    if (listener != nullptr) listener->task_ended(of.id);
+  }
+
+  int argument_count_ = 2;
+  std::array<char, 9> program_{"stepcast"};
+  std::array<char, 27> quiet_{"--log=root.thresh:critical"};
+  char* arguments_[3] = {program_.data(), quiet_.data(), nullptr};
+  simgrid::s4u::Engine engine_;
+  std::vector<simgrid::s4u::Host*> hosts_;
+  std::deque<Running> tasks_;  // by id; a deque keeps addresses
+  std::deque<simgrid::s4u::ExecPtr> ended_;
+  std::vector<simgrid::s4u::Host*> hosts_of_task_;
+  std::vector<double> amounts_;
+};
+
+Simulator::Simulator() : engine_(&argument_count_, arguments_) {
+  simgrid::s4u::Engine::set_config("host/model:ptask_L07");
+  simgrid::s4u::Engine::set_config("host/solver:bmf");
+  simgrid::s4u::NetZone* zone = simgrid::s4u::create_empty_zone("stepcast");
+  for (int i = 0; i < SimgridTasks::max_resources; ++i) {
+    hosts_.push_back(zone->create_host("resource" + std::to_string(i), 1.0));
+  }
+  zone->seal();
+  simgrid::s4u::Activity::on_completion_cb([this](const simgrid::s4u::Activity& activity) {
+    auto* of = activity.get_data<Running>();
+    if (of != nullptr && of->simulator == this) ended(*of);
+  });
+}
+
+double clock_now() { return simgrid::s4u::Engine::get_clock(); }
+
+Simulator& simulator() {
+  // Never destroyed: SimGrid's own statics may be gone before ours at exit.
+  static Simulator& only = []() -> Simulator& {
+    const KeepHandlers keep;
+    return *new Simulator;
+  }();
+  return only;
+}
+
+}  // namespace
+
+SimgridTasks::SimgridTasks(Listener& listener) : listener_(listener) {
+  STEPCAST_ASSERT(simulator().listener == nullptr && simulator().running == 0,
+                  "two fluid runs at a time in one process");
+  simulator().listener = &listener_;
+  origin_ = clock_now();
+}
+
+SimgridTasks::~SimgridTasks() { silence(); }
+
+void SimgridTasks::start(int id, std::span<const Share> shares) { simulator().start(id, shares); }
+
+void SimgridTasks::ring_at(Seconds time, int id) {
+  const double date = std::max(clock_now(), origin_ + time);
+  simgrid::kernel::timer::Timer::set(date, [id] {
+    if (simulator().listener != nullptr) simulator().listener->bell(id);
+  });
+}
+
+void SimgridTasks::run() { simulator().run(); }
+
+void SimgridTasks::silence() { simulator().listener = nullptr; }
+
+Seconds SimgridTasks::now() const { return clock_now() - origin_; }
+
+Seconds SimgridTasks::resolution() const {
+  return 16 * std::numeric_limits<double>::epsilon() * clock_now();
+}
+
+}  // namespace stepcast
