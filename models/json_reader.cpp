@@ -60,6 +60,7 @@ int line_of_json_key(std::string_view text, std::string_view path) {
   std::string open;                     // path of the innermost object, then of the key read last
   std::string key;
   int line = 1;
+  int key_line = 0;
   int found = 0;
   std::size_t base = 0;  // length of the innermost object's path in `open`
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -67,6 +68,7 @@ int line_of_json_key(std::string_view text, std::string_view path) {
     if (c == '\n') ++line;
     if (c == '"') {
       const std::size_t start = i + 1;
+      key_line = line;
       for (++i; i < text.size() && text[i] != '"'; ++i) {
         if (text[i] == '\\') ++i;
       }
@@ -75,7 +77,7 @@ int line_of_json_key(std::string_view text, std::string_view path) {
       open.resize(base);
       if (base > 0) open += '.';
       open += key;
-      if (open == path) found = line;
+      if (open == path) found = key_line;
     } else if (c == '{' || c == '[') {
       path_sizes.push_back(base);
       if (c == '[') open += "[]";  // elements of arrays are never asked for

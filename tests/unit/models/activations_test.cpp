@@ -1,0 +1,151 @@
+// Activation bytes by the published formulas, to the byte.
+#include <doctest/doctest.h>
+
+#include "models/model.hpp"
+
+using namespace stepcast;
+
+namespace {
+
+// GPT-3's shape with learned positions and dropout: h 12,288, 96 heads, 96 layers.
+Model gpt3() {
+  Architecture a;
+  a.family = Family::gpt2;
+  a.hidden = 12288;
+  a.layers = 96;
+  a.heads = 96;
+  a.ffn_hidden = 4 * 12288;
+  a.vocabulary = 50257;
+  a.max_positions = 2048;
+  a.learned_positions = a.tied_embeddings = true;
+  a.attention_bias = a.attention_output_bias = a.mlp_bias = a.norm_bias = true;
+  a.embedding_dropout = a.attention_dropout = a.residual_dropout = true;
+  return build_model("gpt3", a);
+}
+
+LayerWork block(const Model& model, const Workload& workload) {
+  return work_of(model, 1, workload);
+}
+
+}  // namespace
+
+TEST_CASE("a GPT-3 layer with unfused attention and dropout keeps sbh(34 + 5as/h) bytes") {
+  Workload w;
+  w.seq_len = 2048;
+  w.fused_attention = false;
+  const Bytes sbh = 2048ll * 12288;
+  CHECK(34 * sbh == 855638016);
+  CHECK(5ll * 96 * 2048 * 2048 == 2013265920);
+  const LayerWork none = block(gpt3(), w);
+  CHECK(none.saved_activations == 2868903936);
+  CHECK(none.recomputed_activations == 0);
+  CHECK(none.recompute.empty());
+  CHECK(none.output == 2 * sbh);
+
+  w.checkpointing = Checkpointing::selective;  // all but the scores
+  const LayerWork selective = block(gpt3(), w);
+  CHECK(selective.saved_activations == 855638016);
+  CHECK(selective.recomputed_activations == 2013265920);
+
+  w.checkpointing = Checkpointing::full;  // its input: 2sbh, 4.83 GB in 96 layers
+  const LayerWork full = block(gpt3(), w);
+  CHECK(full.saved_activations == 2 * sbh);
+  CHECK(96 * full.saved_activations == 4831838208);
+  CHECK(full.recomputed_activations == 2868903936 - 2 * sbh);
+}
+
+TEST_CASE("with FlashAttention the GPT-3 layer keeps 34sbh and four bytes a query") {
+  Workload w;
+  w.seq_len = 2048;
+  CHECK(block(gpt3(), w).saved_activations == 855638016 + 4ll * 96 * 2048);
+}
+
+TEST_CASE("without dropout there are no masks") {
+  Architecture a = gpt3().architecture;
+  a.embedding_dropout = a.attention_dropout = a.residual_dropout = false;
+  Workload w;
+  w.seq_len = 2048;
+  w.fused_attention = false;
+  // 34 - 2 masks; of the scores only the softmax output is kept
+  CHECK(block(build_model("x", a), w).saved_activations ==
+        32 * 2048ll * 12288 + 2ll * 96 * 2048 * 2048);
+}
+
+TEST_CASE("a Llama layer keeps sbh(12 + 4k/a) + 8sbf + 4bas bytes") {
+  Workload w;
+  w.seq_len = 4096;
+  CHECK(16ll * 4096 * 4096 + 8ll * 4096 * 11008 + 4ll * 32 * 4096 == 629669888);
+  CHECK(block(load_model("llama-2-7b"), w).saved_activations == 629669888);
+  w.seq_len = 8192;
+  CHECK(13ll * 8192 * 4096 + 8ll * 8192 * 14336 + 4ll * 32 * 8192 == 1376780288);
+  CHECK(block(load_model("llama-3-8b"), w).saved_activations == 1376780288);
+  w.micro_batch = 2;
+  CHECK(block(load_model("llama-3-8b"), w).saved_activations == 2 * 1376780288ll);
+}
+
+TEST_CASE("a compiled SwiGLU keeps 6sbf, selective checkpointing 4sbf and no norm outputs") {
+  Workload w;
+  w.seq_len = 8192;
+  w.fused_elementwise = true;
+  const Model model = load_model("llama-3-8b");
+  CHECK(block(model, w).saved_activations == 1376780288 - 2ll * 8192 * 14336);
+  w.fused_elementwise = false;
+  w.checkpointing = Checkpointing::selective;
+  const LayerWork selective = block(model, w);
+  CHECK(selective.saved_activations == 9ll * 8192 * 4096 + 4ll * 8192 * 14336 + 4ll * 32 * 8192);
+  CHECK(selective.saved_activations + selective.recomputed_activations == 1376780288);
+}
+
+TEST_CASE("in fp32 every activation is twice as long, the log-sum-exp is not") {
+  Workload w;
+  w.seq_len = 4096;
+  w.compute_dtype = Dtype::fp32;
+  CHECK(block(load_model("llama-2-7b"), w).saved_activations ==
+        2 * (629669888ll - 4 * 32 * 4096) + 4 * 32 * 4096);
+}
+
+TEST_CASE("the loss of Llama-3 at 8,192 tokens takes 10 bytes a logit forward, 12 backward") {
+  const Model model = load_model("llama-3-8b");
+  const int head = static_cast<int>(model.layers.size()) - 1;
+  Workload w;
+  w.seq_len = 8192;
+  const Bytes logits = 8192ll * 128256;
+  const Bytes input = 2ll * 8192 * 4096;
+  const LayerWork eager = work_of(model, head, w);
+  CHECK(eager.saved_activations == input + 4 * logits);
+  CHECK(eager.saved_activations - input + eager.forward_workspace == 10 * logits);
+  CHECK(static_cast<double>(10 * logits) / static_cast<double>(gib) ==
+        doctest::Approx(9.785).epsilon(1e-4));
+  CHECK(eager.saved_activations - input + eager.backward_workspace == 12 * logits);
+  CHECK(eager.output == 0);
+
+  w.fused_loss = true;  // 16-bit logits and their gradient; 4 bytes a token
+  const LayerWork fused = work_of(model, head, w);
+  CHECK(fused.saved_activations == input + 2 * logits + 4 * 8192);
+  CHECK(fused.forward_workspace == 0);
+  CHECK(fused.backward_workspace == 2 * logits);
+}
+
+TEST_CASE("embedding and final norm keep a mask and an input") {
+  Workload w;
+  w.seq_len = 2048;
+  const Bytes sbh = 2048ll * 12288;
+  CHECK(work_of(gpt3(), 0, w).saved_activations == sbh);  // dropout's mask
+  CHECK(work_of(gpt3(), 0, w).output == 2 * sbh);
+  CHECK(work_of(gpt3(), 97, w).saved_activations == 2 * sbh);
+  CHECK(work_of(load_model("llama-3-8b"), 0, w).saved_activations == 0);
+}
+
+TEST_CASE(
+    "autocast keeps 16-bit copies of the projections' weights, not under full checkpointing") {
+  Workload w;
+  w.seq_len = 4096;
+  w.autocast_weights = true;
+  const Model model = load_model("llama-2-7b");
+  const LayerWork work = block(model, w);
+  CHECK(work.weight_copies == 2 * (202383360ll - 2 * 4096));
+  CHECK(work.saved_activations == 629669888 + work.weight_copies);
+  w.checkpointing = Checkpointing::full;
+  CHECK(block(model, w).weight_copies == 0);
+  CHECK(block(model, w).saved_activations == 2ll * 4096 * 4096);
+}
