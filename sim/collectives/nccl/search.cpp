@@ -1,0 +1,309 @@
+// What NCCL tries, in which order. A trial asks channel_search.cpp for as many channels as possible
+// at one speed and under one limit of path types.
+//
+// Pass 1 starts at the fastest speed the machine could have and takes, until something is found:
+// different channels instead of equal ones; a simpler tree (Hopper and newer); worse paths within
+// the node; worse paths to the NICs; rings that cross NICs; the next lower speed. Even when
+// something was found, lower speeds are tried as long as they are above half of it, since more
+// channels may make up for it. Fast channels are then split in two of half the speed.
+// Pass 2 keeps the number of channels and raises the speed.
+//
+// Example, DGX A100, one node: GPUs have 240 GB/s of NVLink. 40 GB/s gives 6 rings, 30 GB/s 8, both
+// 240 in all; 6 x 40 are found first and split into 12 x 20.
+//
+// Source: NCCL 2.28.9, src/graph/search.cc. Cost: at most 2^19 visits a pattern; 0.1 to 20 ms.
+
+#include "sim/collectives/nccl/search.hpp"
+
+#include <algorithm>
+
+#include "sim/collectives/nccl/channel_search.hpp"
+#include "sim/collectives/nccl/paths.hpp"
+
+namespace stepcast::nccl {
+namespace {
+
+constexpr int budget_per_trial = 1 << 14;
+constexpr int budget_same_channels = 1 << 8;
+constexpr std::int64_t budget_overall = 1 << 19;
+constexpr int max_search_channels = 32;
+
+PathType next(PathType type) { return static_cast<PathType>(static_cast<int>(type) + 1); }
+
+struct TypeRange {
+  PathType best, worst;
+};
+
+TypeRange types_to(const System& system, const std::vector<SystemVertex>& targets) {
+  TypeRange range{PathType::sys, PathType::loc};
+  for (const SystemVertex gpu : system.gpus) {
+    for (const SystemVertex to : targets) {
+      if (to == gpu) continue;
+      range.best = std::min(range.best, system.path(gpu, to).type);
+      range.worst = std::max(range.worst, system.path(gpu, to).type);
+    }
+  }
+  return range;
+}
+
+// Two groups of GPUs with NVLink inside and something slower between them.
+bool two_nvlink_islands(const System& system) {
+  const int count = static_cast<int>(system.gpus.size());
+  std::vector<int> island(count);
+  for (int g = 0; g < count; ++g) island[g] = g;
+  for (int g = 0; g < count; ++g) {
+    for (int p = g + 1; p < count; ++p) {
+      if (system.path(system.gpus[g], system.gpus[p]).type == PathType::nvl) island[p] = island[g];
+    }
+  }
+  int islands = 0;
+  for (int g = 0; g < count; ++g) {
+    islands += island[g] == g && std::count(island.begin(), island.end(), g) > 1;
+  }
+  return islands == 2;
+}
+
+class PatternSearch {
+ public:
+  PatternSearch(const Constants& constants, const System& system)
+      : system_(system), channels_(system), cc_(system.min_compute_capability()) {
+    const int row = cc_ >= 100 ? 2 : cc_ >= 90 ? 1 : 0;
+    speeds_ = across() ? constants.search_speeds_inter[row] : constants.search_speeds_intra[row];
+  }
+
+  Trial run(Pattern pattern, int min_channels, int max_channels) {
+    best_ = Trial{};
+    best_.pattern = pattern;
+    best_.min_channels = min_channels;
+    best_.max_channels = max_channels;
+    if (pattern == Pattern::nvls) {
+      if (!system_.has_nvswitch() || cc_ < 90) return best_;
+      best_.max_channels = std::min(max_channels, gpu_count());
+      if (!across()) best_.min_channels = best_.max_channels;
+    }
+    if (gpu_count() == 1 && pattern != Pattern::ring) best_.pattern = Pattern::tree;
+    if (pattern == Pattern::ring && two_nvlink_islands(system_) && best_.min_channels == 1) {
+      best_.min_channels = std::min(2, best_.max_channels);
+    }
+    set_limits(pattern);
+    first_pass();
+    duplicate();
+    second_pass();
+    if (best_.channels == 0 && pattern != Pattern::nvls) fall_back();
+    return best_;
+  }
+
+ private:
+  int gpu_count() const { return static_cast<int>(system_.gpus.size()); }
+  bool across() const { return !system_.nets.empty(); }
+
+  void set_limits(Pattern pattern) {
+    types_intra_ = {PathType::loc, PathType::sys};
+    types_inter_ = {PathType::pix, PathType::sys};
+    if (gpu_count() > 1) types_intra_ = types_to(system_, system_.gpus);
+    if (across()) types_inter_ = types_to(system_, system_.nets);
+    same_channels_ = pattern != Pattern::nvls;
+    best_.type_intra = types_intra_.best;
+    best_.type_inter = types_inter_.best;
+    best_.same_channels = same_channels_;
+    // Rings and balanced trees may leave by another NIC than they came (NCCL_CROSS_NIC = 2).
+    may_cross_nic_ = system_.nets.size() > 1 &&
+                     (best_.pattern == Pattern::ring || best_.pattern == Pattern::balanced_tree ||
+                      best_.pattern == Pattern::split_tree);
+    total_gbps_ = system_.total_gbps;
+    if (gpu_count() > 1 && best_.pattern != Pattern::ring) {
+      total_gbps_ *= gpu_count() / (gpu_count() - 1.0);
+    }
+  }
+
+  // Visits left; -1 when nothing can be better.
+  int attempt(Trial& trial) {
+    return channels_.run(trial, best_,
+                         trial.same_channels ? budget_same_channels : budget_per_trial);
+  }
+
+  bool saturated() const {
+    return static_cast<float>(best_.channels) * best_.bw_inter >=
+           static_cast<float>(system_.total_gbps);
+  }
+
+  void first_pass() {
+    Trial trial = best_;
+    const int last = static_cast<int>(speeds_.size()) - 1;
+    int speed = 0;
+    while (speed < last && (speeds_[speed] > system_.max_gbps ||
+                            speeds_[speed] * trial.min_channels > total_gbps_)) {
+      ++speed;
+    }
+    trial.bw_intra = trial.bw_inter = static_cast<float>(speeds_[speed]);
+    std::int64_t overall = budget_overall;
+    const bool amd = system_.arch() == CpuArch::x86 && system_.vendor() == CpuVendor::amd;
+    while (true) {
+      const int granted = trial.same_channels ? budget_same_channels : budget_per_trial;
+      overall -= granted;
+      const int left = attempt(trial);
+      if (left == -1 || saturated()) return;
+      if (trial.same_channels && !(amd && trial.type_intra == PathType::sys)) {
+        trial.same_channels = false;
+        continue;
+      }
+      trial.same_channels = same_channels_;
+      overall += left;
+      if (overall < 0 && best_.channels > 0) return;
+      if (cc_ >= 90 && trial.pattern == Pattern::balanced_tree) {
+        trial.pattern = Pattern::tree;
+        continue;
+      }
+      trial.pattern = best_.pattern;
+      const PathType worst_intra = across() ? trial.type_inter : types_intra_.worst;
+      if (trial.type_intra < worst_intra &&
+          (best_.channels == 0 || trial.type_intra < best_.type_intra)) {
+        trial.type_intra = next(trial.type_intra);
+        if (trial.type_intra < PathType::dis) continue;
+      }
+      trial.type_intra = types_intra_.best;
+      if (across() && trial.type_inter < types_inter_.worst &&
+          (best_.channels == 0 || trial.type_inter < best_.type_inter ||
+           trial.type_inter < PathType::pxn)) {
+        trial.type_inter = next(trial.type_inter);
+        if (trial.type_inter < PathType::dis) continue;
+      }
+      trial.type_inter = types_inter_.best;
+      if (may_cross_nic_ && trial.cross_nic == 0 &&
+          (best_.pattern == Pattern::ring || best_.pattern == Pattern::balanced_tree)) {
+        trial.cross_nic = 2;
+        continue;
+      }
+      trial.cross_nic = 0;
+      if (speed < last &&
+          (best_.channels == 0 || static_cast<float>(speeds_[speed + 1]) / best_.bw_inter > .49)) {
+        ++speed;
+        trial.bw_intra = trial.bw_inter = static_cast<float>(speeds_[speed]);
+        continue;
+      }
+      return;
+    }
+  }
+
+  // Two slow channels keep more SMs busy than a fast one.
+  void duplicate() {
+    if (best_.channels == 0 || best_.pattern == Pattern::nvls || best_.bw_intra < 25.0f) return;
+    if (cc_ > 80 && best_.bw_intra < 50.0f && best_.channels > 4) return;
+    const int many = std::min(best_.channels * 2, best_.max_channels);
+    const auto split = static_cast<float>((many + best_.channels - 1) / best_.channels);
+    for (int c = best_.channels; c < many; ++c) {
+      const int from = c - best_.channels;
+      std::copy_n(best_.gpus.begin() + from * gpu_count(), gpu_count(),
+                  best_.gpus.begin() + c * gpu_count());
+      std::copy_n(best_.nics.begin() + from * 2, 2, best_.nics.begin() + c * 2);
+    }
+    best_.bw_intra /= split;
+    best_.bw_inter /= split;
+    best_.channels = many;
+  }
+
+  void second_pass() {
+    const int last = static_cast<int>(speeds_.size()) - 1;
+    int speed = 0;
+    while (speed<last&& static_cast<float>(speeds_[speed])> best_.bw_inter) ++speed;
+    Trial trial = best_;
+    trial.bw_intra = trial.bw_inter = static_cast<float>(speeds_[speed]);
+    trial.min_channels = best_.channels;
+    int left = -1;
+    while (left != 0 && speed > 0) {
+      if (best_.pattern == Pattern::ring) {
+        trial.bw_intra = trial.bw_inter = static_cast<float>(speeds_[--speed]);
+      } else if (best_.pattern == Pattern::nvls && trial.bw_inter == best_.bw_inter &&
+                 trial.bw_inter < trial.bw_intra * 2) {
+        trial.min_channels = trial.max_channels = best_.channels;
+        trial.bw_inter = static_cast<float>(speeds_[--speed]);
+      } else if (trial.bw_intra == best_.bw_intra && trial.bw_intra < trial.bw_inter * 2) {
+        trial.bw_intra = static_cast<float>(speeds_[--speed]);
+      } else {
+        return;
+      }
+      left = attempt(trial);
+    }
+  }
+
+  void fall_back() {  // rank order, and a speed that says so
+    best_.channels = 1;
+    best_.bw_intra = best_.bw_inter = 0.1f;
+    best_.type_intra = best_.type_inter = PathType::sys;
+    best_.gpus.resize(gpu_count());
+    for (int g = 0; g < gpu_count(); ++g) best_.gpus[g] = g;
+    best_.nics = {0, 0};
+  }
+
+  const System& system_;
+  ChannelSearch channels_;
+  int cc_;
+  std::vector<double> speeds_;
+  TypeRange types_intra_{}, types_inter_{};
+  bool same_channels_ = true;
+  bool may_cross_nic_ = false;
+  double total_gbps_ = 0;
+  Trial best_;
+};
+
+GraphResult result_of(const Trial& trial, const System& system) {
+  GraphResult r;
+  r.pattern = trial.pattern;
+  r.channels = trial.channels;
+  r.bw_intra = trial.bw_intra;
+  r.bw_inter = trial.bw_inter;
+  r.type_intra = trial.type_intra;
+  r.type_inter = trial.type_inter;
+  r.same_channels = trial.same_channels;
+  r.cross_nic = trial.cross_nic;
+  r.latency_inter_us = trial.latency_inter_us;
+  const int count = static_cast<int>(system.gpus.size());
+  for (int c = 0; c < trial.channels; ++c) {
+    Channel channel;
+    const int visited = trial.pattern == Pattern::nvls ? 1 : count;  // NVLS: the head
+    for (int i = 0; i < visited; ++i) channel.gpus.push_back(trial.gpus[c * count + i]);
+    if (!system.nets.empty()) {
+      channel.nic_in = trial.nics[c * 2];
+      channel.nic_out = trial.nics[c * 2 + 1];
+    }
+    r.orders.push_back(channel);
+  }
+  return r;
+}
+
+void weaken(GraphResult& a, const GraphResult& b) {
+  a.channels = std::min(a.channels, b.channels);
+  a.same_channels = a.same_channels && b.same_channels;
+  a.bw_intra = std::min(a.bw_intra, b.bw_intra);
+  a.bw_inter = std::min(a.bw_inter, b.bw_inter);
+  a.type_intra = std::max(a.type_intra, b.type_intra);
+  a.type_inter = std::max(a.type_inter, b.type_inter);
+  a.cross_nic = std::max(a.cross_nic, b.cross_nic);
+  a.latency_inter_us = std::max(a.latency_inter_us, b.latency_inter_us);
+  if (b.pattern == Pattern::tree) a.pattern = Pattern::tree;
+  a.orders.resize(std::min<std::size_t>(a.orders.size(), a.channels));
+}
+
+}  // namespace
+
+SearchResult search_graphs(const Constants& constants, const System& system) {
+  PatternSearch search(constants, system);
+  SearchResult result;
+  const Trial ring = search.run(Pattern::ring, 1, max_search_channels);
+  result.ring = result_of(ring, system);
+  result.tree = result_of(search.run(Pattern::balanced_tree, ring.channels, ring.channels), system);
+  result.nvls = result_of(search.run(Pattern::nvls, 1, 64), system);
+  const int channels = std::min(result.ring.channels, result.tree.channels);
+  result.ring.channels = result.tree.channels = channels;
+  return result;
+}
+
+void weaken(SearchResult& result, const SearchResult& other) {
+  weaken(result.ring, other.ring);
+  weaken(result.tree, other.tree);
+  weaken(result.nvls, other.nvls);
+  const int channels = std::min(result.ring.channels, result.tree.channels);
+  result.ring.channels = result.tree.channels = channels;
+}
+
+}  // namespace stepcast::nccl

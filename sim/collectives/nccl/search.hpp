@@ -1,0 +1,18 @@
+#pragma once
+// NCCL's graph search for one node of a communicator: how many channels at which speed rings, trees
+// and NVLS get. See search.cpp. Tested against golden/search.csv.
+
+#include "sim/collectives/nccl/constants.hpp"
+#include "sim/collectives/nccl/system.hpp"
+
+namespace stepcast::nccl {
+
+// What rings, trees and NVLS get on this node. across_nodes is a property of the system (it holds
+// NICs or not).
+SearchResult search_graphs(const Constants& constants, const System& system);
+
+// All nodes of a communicator use what the weakest found: fewest channels, lowest speeds, worst
+// path types. The channel orders stay those of the first.
+void weaken(SearchResult& result, const SearchResult& other);
+
+}  // namespace stepcast::nccl

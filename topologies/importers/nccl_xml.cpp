@@ -1,0 +1,314 @@
+// The file is a tree: system > cpu > pci > pci > gpu or nic > net. Example (attributes shortened):
+//
+//   <system version="1">
+//     <cpu numaid="0" arch="x86_64" vendor="AuthenticAMD" familyid="143" modelid="49">
+//       <pci busid="0000:07:00.0" link_speed="16.0 GT/s PCIe" link_width="16">
+//         <gpu dev="0" sm="80"><nvlink target="0000:c4:00.0" count="2" tclass="0x068000"/></gpu>
+//
+// link_speed may be empty in virtual machines (NCCL then takes Gen3), link_width 0 means 16.
+// NVSwitches are targets of NVLinks and otherwise not in the file.
+// Source: NCCL 2.28.9, src/graph/xml.cc and topo.cc.
+
+#include "topologies/importers/nccl_xml.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <pugixml.hpp>
+
+#include "base/error.hpp"
+#include "base/toml.hpp"
+#include "topologies/link_rates.hpp"
+
+namespace stepcast {
+namespace {
+
+constexpr int max_depth = 32;
+constexpr int max_devices = 4096;
+
+struct NvlinkEnd {
+  Vertex gpu;
+  std::string target;
+  int count;
+  bool to_switch;
+  pugi::xml_node node;
+};
+
+class Reader {
+ public:
+  Reader(const std::string& path, const std::string& gpu) : path_(path), text_(read_file(path)) {
+    if (!gpu.empty()) machine_.gpu = load_gpu(gpu);
+    named_ = !gpu.empty();
+  }
+
+  Machine read() {
+    pugi::xml_document document;
+    const pugi::xml_parse_result parsed = document.load_buffer(text_.data(), text_.size());
+    if (!parsed) {
+      throw InputError({path_, line_of(parsed.offset), ""},
+                       fmt::format("not valid XML: {}", parsed.description()));
+    }
+    const pugi::xml_node system = document.child("system");
+    if (!system) {
+      throw InputError({path_, 0, ""},
+                       "has no element <system>; accepted: an NCCL topology (NCCL_TOPO_DUMP_FILE)");
+    }
+    for (const pugi::xml_node cpu : system.children("cpu")) add_cpu(cpu);
+    if (gpus_.empty()) {
+      throw InputError(
+          {path_, 0, ""},
+          "lists no <gpu>; accepted: a complete topology as NCCL_TOPO_DUMP_FILE writes "
+          "it (files with only cpu and pci elements are completed by NCCL at run time)");
+    }
+    add_nvlinks();
+    connect_cpus();
+    number_devices();
+    machine_.name = machine_.full_name = path_;
+    machine_.source = "NCCL topology file " + path_;
+    machine_.network = machine_.nics.empty() ? "none" : "infiniband";
+    return std::move(machine_);
+  }
+
+ private:
+  int line_of(std::ptrdiff_t offset) const {
+    const auto end = text_.begin() + std::clamp<std::ptrdiff_t>(
+                                         offset, 0, static_cast<std::ptrdiff_t>(text_.size()));
+    return 1 + static_cast<int>(std::count(text_.begin(), end, '\n'));
+  }
+
+  InputError error(const pugi::xml_node& node, std::string_view key, const std::string& message) {
+    return InputError({path_, line_of(node.offset_debug()), fmt::format("{}.{}", node.name(), key)},
+                      message);
+  }
+
+  double number(const pugi::xml_node& node, const char* key, double fallback, double least,
+                double most) {
+    const char* text = node.attribute(key).value();
+    if (*text == '\0') return fallback;
+    char* end = nullptr;
+    const double value = std::strtod(text, &end);
+    if (*end != '\0' || !std::isfinite(value) || value < least || value > most) {
+      throw error(node, key,
+                  fmt::format("\"{}\" is not a number from {} to {}", text, least, most));
+    }
+    return value;
+  }
+
+  int integer(const pugi::xml_node& node, const char* key, int fallback, int least, int most) {
+    const double value = number(node, key, fallback, least, most);
+    if (value != std::floor(value)) throw error(node, key, "accepted: a whole number");
+    return static_cast<int>(value);
+  }
+
+  Vertex add(Device device, const pugi::xml_node& node) {
+    if (boost::num_vertices(machine_.graph) >= max_devices) {
+      throw error(node, "", fmt::format("more than {} devices", max_devices));
+    }
+    return boost::add_vertex(std::move(device), machine_.graph);
+  }
+
+  // Generation from "16.0 GT/s PCIe", "8 GT/s", ""; 0: not known.
+  int generation(const pugi::xml_node& pci) {
+    const double speed = std::strtod(pci.attribute("link_speed").value(), nullptr);
+    constexpr double gt_per_s[] = {2.5, 5, 8, 16, 32, 64};
+    for (int g = 0; g < 6; ++g) {
+      if (speed == gt_per_s[g]) return g + 1;
+    }
+    return 0;
+  }
+
+  void connect_pcie(Vertex child, Vertex parent, const pugi::xml_node& pci) {
+    Link link;
+    link.kind = LinkKind::pcie;
+    const int known = generation(pci);
+    const int lanes = integer(pci, "link_width", 0, 0, 64);
+    link.pcie_generation = known > 0 ? known : 3;
+    link.pcie_width = lanes > 0 ? lanes : 16;
+    link.gbps = pcie_gbps(link.pcie_generation, link.pcie_width);
+    link.latency_us = default_latency_us(LinkKind::pcie);
+    boost::add_edge(child, parent, link, machine_.graph);
+  }
+
+  void add_cpu(const pugi::xml_node& cpu) {
+    Device device;
+    device.kind = DeviceKind::cpu;
+    device.index = static_cast<int>(cpus_.size());
+    device.name = fmt::format("cpu{}", device.index);
+    device.cpu_arch = cpu.attribute("arch").value();
+    device.cpu_vendor = cpu.attribute("vendor").value();
+    device.cpu_family = integer(cpu, "familyid", 0, 0, 1 << 20);
+    device.cpu_model = integer(cpu, "modelid", 0, 0, 1 << 20);
+    device.numa_node = integer(cpu, "numaid", -1, -1, 1 << 20);
+    const Vertex vertex = add(std::move(device), cpu);
+    cpus_.push_back(vertex);
+    for (const pugi::xml_node child : cpu.children()) {
+      if (std::string_view(child.name()) == "pci") add_pci(child, vertex, 0);
+      if (std::string_view(child.name()) == "nic") add_nic(child, vertex, {});
+    }
+  }
+
+  void add_pci(const pugi::xml_node& pci, Vertex parent, int depth) {
+    if (depth > max_depth) throw error(pci, "", "nested too deeply");
+    if (const pugi::xml_node gpu = pci.child("gpu")) return add_gpu(gpu, pci, parent);
+    if (const pugi::xml_node nic = pci.child("nic")) return add_nic(nic, parent, pci);
+    Device device;
+    device.kind = DeviceKind::pcie_switch;
+    device.index = switches_++;
+    device.name = fmt::format("pcie{}", device.index);
+    const Vertex vertex = add(std::move(device), pci);
+    connect_pcie(vertex, parent, pci);
+    for (const pugi::xml_node child : pci.children("pci")) add_pci(child, vertex, depth + 1);
+  }
+
+  void add_gpu(const pugi::xml_node& gpu, const pugi::xml_node& pci, Vertex parent) {
+    const int sm = integer(gpu, "sm", 0, 0, 10000);
+    if (sm == 0) throw error(gpu, "sm", "is missing; accepted: a compute capability such as 80");
+    if (!named_) {
+      if (gpus_.empty()) {
+        machine_.gpu.name = fmt::format("sm{}", sm);
+        machine_.gpu.full_name = fmt::format("GPU of compute capability {}.{}", sm / 10, sm % 10);
+        machine_.gpu.compute_capability = sm;
+      }
+    }
+    if (sm != machine_.gpu.compute_capability) {
+      throw error(gpu, "sm",
+                  fmt::format("is {}; accepted: {} as {} has, all GPUs of a machine being alike",
+                              sm, machine_.gpu.compute_capability,
+                              named_ ? machine_.gpu.name : "the first GPU"));
+    }
+    Device device;
+    device.kind = DeviceKind::gpu;
+    device.index = integer(gpu, "dev", static_cast<int>(gpus_.size()), 0, max_devices);
+    device.gpudirect_rdma = integer(gpu, "gdr", 0, 0, 1) != 0;
+    const Vertex vertex = add(std::move(device), gpu);
+    gpus_.push_back(vertex);
+    of_bus_[pci.attribute("busid").value()] = vertex;
+    connect_pcie(vertex, parent, pci);
+    for (const pugi::xml_node nvlink : gpu.children("nvlink")) {
+      const std::string_view kind = nvlink.attribute("tclass").value();
+      nvlinks_.push_back({vertex, nvlink.attribute("target").value(),
+                          integer(nvlink, "count", 1, 1, 1024), kind.substr(0, 8) == "0x068000",
+                          nvlink});
+    }
+    for (const pugi::xml_node c2c : gpu.children("c2c")) {
+      Link link;
+      link.kind = LinkKind::c2c;
+      link.count = integer(c2c, "count", 1, 1, 1024);
+      link.gbps = number(c2c, "bw", 0, 0, 1e9) * link.count / 1000;
+      boost::add_edge(vertex, parent, link, machine_.graph);
+    }
+  }
+
+  void add_nic(const pugi::xml_node& nic, Vertex parent, const pugi::xml_node& pci) {
+    for (const pugi::xml_node net : nic.children("net")) {
+      Device device;
+      device.kind = DeviceKind::nic;
+      device.product = net.attribute("name").value();
+      const double megabits = number(net, "speed", 0, -1e9, 1e9);
+      device.nic_gbps = (megabits > 0 ? megabits : 10000) / 8000;
+      device.nic_port = integer(net, "port", 0, 0, 1 << 20);
+      device.nic_guid = std::strtoull(net.attribute("guid").value(), nullptr, 0);
+      device.nic_latency_us = number(net, "latency", 0, 0, 1e6);
+      device.gpudirect_rdma = integer(net, "gdr", 0, 0, 1) != 0;
+      const Vertex vertex = add(std::move(device), net);
+      nics_.push_back(vertex);
+      if (pci) {
+        connect_pcie(vertex, parent, pci);
+      } else {  // a virtual NIC: nothing between it and the CPU
+        Link link;
+        link.kind = LinkKind::pcie;
+        link.gbps = 5000;
+        boost::add_edge(vertex, parent, link, machine_.graph);
+      }
+    }
+  }
+
+  void add_nvlinks() {
+    std::map<Vertex, int> to_switch;
+    for (const NvlinkEnd& end : nvlinks_) {
+      if (end.to_switch) {
+        to_switch[end.gpu] += end.count;
+        continue;
+      }
+      const auto peer = of_bus_.find(end.target);
+      if (peer == of_bus_.end()) continue;   // a GPU that takes no part, or a CPU of POWER
+      if (end.gpu > peer->second) continue;  // both ends list the link: once
+      connect_nvlink(end.gpu, peer->second, end.count);
+    }
+    if (to_switch.empty()) return;
+    Device device;
+    device.kind = DeviceKind::nvswitch;
+    device.name = "nvswitch0";
+    const Vertex hub = boost::add_vertex(std::move(device), machine_.graph);
+    for (const Vertex gpu : gpus_) {
+      if (to_switch.count(gpu)) connect_nvlink(gpu, hub, to_switch[gpu]);
+    }
+  }
+
+  void connect_nvlink(Vertex a, Vertex b, int count) {
+    Link link;
+    link.kind = LinkKind::nvlink;
+    link.count = count;
+    link.gbps = machine_.gpu.nvlink_gbps * count;
+    link.latency_us = default_latency_us(LinkKind::nvlink);
+    boost::add_edge(a, b, link, machine_.graph);
+  }
+
+  void connect_cpus() {  // the file has no links between CPUs; speed 0: not known
+    for (std::size_t a = 0; a < cpus_.size(); ++a) {
+      for (std::size_t b = a + 1; b < cpus_.size(); ++b) {
+        Link link;
+        link.kind = LinkKind::socket;
+        boost::add_edge(cpus_[a], cpus_[b], link, machine_.graph);
+      }
+    }
+  }
+
+  // GPUs by their CUDA number where the file numbers all of them 0, 1, ...; else in file order.
+  void number_devices() {
+    std::vector<Vertex> by_number(gpus_.size(), gpus_.front());
+    std::vector<bool> seen(gpus_.size(), false);
+    bool numbered = true;
+    for (const Vertex v : gpus_) {
+      const auto index = static_cast<std::size_t>(machine_.graph[v].index);
+      if (index >= gpus_.size() || seen[index]) {
+        numbered = false;
+        break;
+      }
+      seen[index] = true;
+      by_number[index] = v;
+    }
+    machine_.gpus = numbered ? by_number : gpus_;
+    for (std::size_t i = 0; i < machine_.gpus.size(); ++i) {
+      Device& device = machine_.graph[machine_.gpus[i]];
+      device.index = static_cast<int>(i);
+      device.name = fmt::format("gpu{}", i);
+    }
+    machine_.nics = nics_;
+    for (std::size_t i = 0; i < nics_.size(); ++i) {
+      Device& device = machine_.graph[nics_[i]];
+      device.index = static_cast<int>(i);
+      device.name = fmt::format("nic{}", i);
+    }
+  }
+
+  std::string path_;
+  std::string text_;
+  bool named_ = false;
+  Machine machine_;
+  std::vector<Vertex> cpus_, gpus_, nics_;
+  std::vector<NvlinkEnd> nvlinks_;
+  std::map<std::string, Vertex> of_bus_;
+  int switches_ = 0;
+};
+
+}  // namespace
+
+Machine read_nccl_xml(const std::string& path, const std::string& gpu) {
+  return Reader(path, gpu).read();
+}
+
+}  // namespace stepcast
