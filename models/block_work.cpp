@@ -11,11 +11,10 @@
 // embedding of q and k, and a norm's backward with the additions of gradients around it. The
 // block's last residual is never fused: compiled blocks end there.
 //
-// Activations follow docs/models.md ("What is kept"): Korthikanti et al. 2022 for the unfused
-// GPT block, s b h (34 + 5 a s / h) bytes; s b h (12 + 4 k / a) + 8 s b f + 4 b a s for Llama.
-// Cost: about 60 kernels, a few microseconds. Tested by tests/unit/models/{work,activations}_test.
-
-#include <algorithm>
+// Autocast (AMP): the residual stream and the norms are fp32; casts lead into and out of a branch.
+//
+// Its memory is in block_memory.cpp. Cost: about 60 kernels, a few microseconds. Tested by
+// tests/unit/models/work_test.cpp.
 
 #include "models/layout.hpp"
 #include "models/work_parts.hpp"
@@ -33,7 +32,7 @@ struct Names {
   Name attention_dropout_backward{"attention_dropout.backward"};
   Name dropout{"dropout"}, dropout_backward{"dropout.backward"};
   Name activation{"activation"}, activation_backward{"activation.backward"};
-  Name residual{"residual_add"}, add_gradients{"grad_add"};
+  Name residual{"residual_add"}, add_gradients{"grad_add"}, enter_branch{"branch_grad_cast"};
 };
 
 const Names& names() {
@@ -53,34 +52,32 @@ class Block {
         inner_(z_.tokens * z_.ffn) {}
 
   void forward(std::vector<Kernel>& list) const {
-    list.push_back(norm_forward(z_, norm1()));
+    norm_forward(z_, norm1(), list);
     attention_forward(list);
-    if (a_.residual_dropout) list.push_back(dropout_forward(z_, names().dropout, width_));
-    if (!fused_) list.push_back(elementwise(z_, names().residual, 2 * width_, width_));
-    list.push_back(norm_forward(z_, norm2(), fused_));
+    if (a_.residual_dropout)
+      list.push_back(dropout_forward(z_, names().dropout, width_, z_.element));
+    if (!fused_) list.push_back(add_residual());
+    norm_forward(z_, norm2(), list, fused_);
     mlp_forward(list);
-    if (a_.residual_dropout) list.push_back(dropout_forward(z_, names().dropout, width_));
-    list.push_back(elementwise(z_, names().residual, 2 * width_, width_));
+    if (a_.residual_dropout)
+      list.push_back(dropout_forward(z_, names().dropout, width_, z_.element));
+    list.push_back(add_residual());
   }
 
   void backward(std::vector<BackwardKernel>& list) const {
-    if (a_.residual_dropout) {
-      list.push_back(marks_nothing(dropout_backward(z_, names().dropout_backward, width_)));
-    }
+    enter_branch(list);
     mlp_backward(list);
-    if (!fused_ && has_gated_mlp(a_.family)) add_gradients(list);
-    list.push_back(norm_backward(z_, norm2(), has_gated_mlp(a_.family) ? 2 : 1, fused_));
-    if (!fused_) add_gradients(list);
-    if (a_.residual_dropout) {
-      list.push_back(marks_nothing(dropout_backward(z_, names().dropout_backward, width_)));
-    }
+    if (!fused_ && has_gated_mlp(a_.family)) add_gradients(list, z_.element);
+    norm_backward(z_, norm2(), list, has_gated_mlp(a_.family) ? 2 : 1, fused_);
+    if (!fused_) add_gradients(list, z_.stream);
+    enter_branch(list);
     attention_backward(list);
     if (!fused_ && !has_fused_qkv(a_.family)) {
-      add_gradients(list);
-      add_gradients(list);
+      add_gradients(list, z_.element);
+      add_gradients(list, z_.element);
     }
-    list.push_back(norm_backward(z_, norm1(), has_fused_qkv(a_.family) ? 1 : 3, fused_));
-    if (!fused_) add_gradients(list);
+    norm_backward(z_, norm1(), list, has_fused_qkv(a_.family) ? 1 : 3, fused_);
+    if (!fused_) add_gradients(list, z_.stream);
   }
 
   void recompute(std::vector<Kernel>& list) const {
@@ -95,14 +92,12 @@ class Block {
           core_forward(list);
           return;
         }
-        list.push_back(norm_forward(z_, norm1()));
-        list.push_back(norm_forward(z_, norm2()));
+        norm_forward(z_, norm1(), list);
+        norm_forward(z_, norm2(), list);
         activation_forward(list);
         return;
     }
   }
-
-  void memory(LayerWork& work) const;
 
  private:
   Linear linear(const LinearNames& linear_names, std::int64_t in, std::int64_t out, Role weight,
@@ -134,24 +129,51 @@ class Block {
     return linear(names().down, z_.ffn, z_.hidden, Role::down_weight, Role::down_bias);
   }
   Norm norm1() const {
-    return Norm{names().norm1, z_.tokens, z_.hidden, layout_.at(Role::norm1_weight),
+    return Norm{names().norm1,
+                z_.tokens,
+                z_.hidden,
+                z_.stream,
+                layout_.at(Role::norm1_weight),
                 layout_.at(Role::norm1_bias)};
   }
   Norm norm2() const {
-    return Norm{names().norm2, z_.tokens, z_.hidden, layout_.at(Role::norm2_weight),
+    return Norm{names().norm2,
+                z_.tokens,
+                z_.hidden,
+                z_.stream,
+                layout_.at(Role::norm2_weight),
                 layout_.at(Role::norm2_bias)};
   }
   Norm query_norm() const {
-    return Norm{names().query_norm, z_.tokens * a_.heads, a_.head_size,
-                layout_.at(Role::query_norm), -1};
+    return Norm{names().query_norm, z_.tokens * a_.heads,         a_.head_size,
+                z_.element,         layout_.at(Role::query_norm), -1};
   }
   Norm key_norm() const {
-    return Norm{names().key_norm, z_.tokens * a_.kv_heads, a_.head_size, layout_.at(Role::key_norm),
-                -1};
+    return Norm{names().key_norm, z_.tokens * a_.kv_heads,    a_.head_size,
+                z_.element,       layout_.at(Role::key_norm), -1};
   }
 
-  void add_gradients(std::vector<BackwardKernel>& list) const {
-    list.push_back(marks_nothing(elementwise(z_, names().add_gradients, 2 * width_, width_)));
+  Kernel add_residual() const {
+    return memory_bound(names().residual, z_.dtype, (z_.stream + z_.element) * width_,
+                        z_.stream * width_);
+  }
+
+  // Two gradients of one tensor are summed.
+  void add_gradients(std::vector<BackwardKernel>& list, Bytes element) const {
+    list.push_back(marks_nothing(
+        memory_bound(names().add_gradients, z_.dtype, 2 * element * width_, element * width_)));
+  }
+
+  // From the gradient of the residual stream to that of a branch's last product.
+  void enter_branch(std::vector<BackwardKernel>& list) const {
+    if (z_.stream > z_.element) {
+      list.push_back(marks_nothing(
+          memory_bound(names().enter_branch, z_.dtype, z_.stream * width_, z_.element * width_)));
+    }
+    if (a_.residual_dropout) {
+      list.push_back(
+          marks_nothing(dropout_backward(z_, names().dropout_backward, width_, z_.element)));
+    }
   }
 
   // Eager rotary embedding of n elements, by the rotate-half form: x cos; negated half, joined;
@@ -167,7 +189,7 @@ class Block {
                              a_.heads, a_.kv_heads, z_.seq, z_.seq, a_.head_size, true,
                              w_.fused_attention));
     if (drops_scores()) {
-      list.push_back(dropout_forward(z_, names().attention_dropout, z_.scores));
+      list.push_back(dropout_forward(z_, names().attention_dropout, z_.scores, z_.element));
     }
   }
 
@@ -180,8 +202,8 @@ class Block {
       linear_forward(z_, value(), list);
     }
     if (a_.query_key_norm) {
-      list.push_back(norm_forward(z_, query_norm()));
-      list.push_back(norm_forward(z_, key_norm()));
+      norm_forward(z_, query_norm(), list);
+      norm_forward(z_, key_norm(), list);
     }
     if (has_rotary(a_.family)) list.push_back(rotary(names().rotary));
     core_forward(list);
@@ -191,8 +213,8 @@ class Block {
   void attention_backward(std::vector<BackwardKernel>& list) const {
     linear_backward(z_, output(), list);
     if (drops_scores()) {
-      list.push_back(
-          marks_nothing(dropout_backward(z_, names().attention_dropout_backward, z_.scores)));
+      list.push_back(marks_nothing(
+          dropout_backward(z_, names().attention_dropout_backward, z_.scores, z_.element)));
     }
     list.push_back(marks_nothing(
         attention(names().attention_backward, KernelKind::attention_backward, z_.dtype, z_.batch,
@@ -203,9 +225,9 @@ class Block {
       return;
     }
     linear_backward(z_, value(), list);
-    if (a_.query_key_norm) list.push_back(norm_backward(z_, key_norm()));
+    if (a_.query_key_norm) norm_backward(z_, key_norm(), list);
     linear_backward(z_, key(), list);
-    if (a_.query_key_norm) list.push_back(norm_backward(z_, query_norm()));
+    if (a_.query_key_norm) norm_backward(z_, query_norm(), list);
     linear_backward(z_, query(), list);
   }
 
@@ -250,7 +272,6 @@ class Block {
   }
 
   bool drops_scores() const { return a_.attention_dropout && !w_.fused_attention; }
-  std::int64_t weight_elements() const;
 
   const Sizes& z_;
   const Architecture& a_;
@@ -261,85 +282,6 @@ class Block {
   std::int64_t inner_;  // elements inside the MLP
 };
 
-// Elements that autocast casts: weights and biases of the projections, not the norms'.
-std::int64_t Block::weight_elements() const {
-  std::int64_t sum = 0;
-  for (int i = 0; i < layout_.size; ++i) {
-    const Slot& slot = layout_.slots[static_cast<std::size_t>(i)];
-    switch (slot.role) {
-      case Role::norm1_weight:
-      case Role::norm1_bias:
-      case Role::norm2_weight:
-      case Role::norm2_bias:
-      case Role::query_norm:
-      case Role::key_norm: break;
-      default: sum += slot.rows * std::max<std::int64_t>(slot.columns, 1);
-    }
-  }
-  return sum;
-}
-
-void Block::memory(LayerWork& work) const {
-  const Bytes e = z_.element;
-  const bool gated = has_gated_mlp(a_.family);
-  const Bytes hidden = e * width_;
-  const Bytes query = e * z_.tokens * z_.query;
-  const Bytes keys_values = 2 * e * z_.tokens * z_.key;
-  const Bytes inner = e * inner_;
-
-  // What none keeps, by name.
-  const Bytes norm_inputs = 2 * hidden;
-  const Bytes norm_outputs = 2 * hidden;  // inputs of the projections
-  const Bytes projections = query + keys_values;
-  const Bytes before_norms = a_.query_key_norm ? query + keys_values / 2 : 0;
-  // Unfused: the softmax output, and with dropout its mask and result. Fused: log-sum-exp.
-  const Bytes softmax = w_.fused_attention ? 4 * z_.tokens * a_.heads
-                        : drops_scores()   ? (2 * e + 1) * z_.scores
-                                           : e * z_.scores;
-  const Bytes masks = a_.residual_dropout ? 2 * width_ : 0;
-  const Bytes activation_inputs = (gated ? 2 : 1) * inner;
-  const Bytes activation_outputs = (gated && !fused_ ? 2 : 1) * inner;
-  const Bytes everything = norm_inputs + norm_outputs + projections + before_norms + softmax +
-                           query + masks + activation_inputs + activation_outputs;
-
-  work.saved_activations = everything;
-  if (w_.checkpointing == Checkpointing::full) work.saved_activations = hidden;
-  if (w_.checkpointing == Checkpointing::selective) {
-    work.saved_activations -= w_.fused_attention ? norm_outputs + activation_outputs : softmax;
-  }
-  work.recomputed_activations = everything - work.saved_activations;
-  const Bytes copies = z_.casts ? e * weight_elements() : 0;
-  if (w_.checkpointing == Checkpointing::full) {
-    work.recomputed_activations += copies;
-  } else {
-    work.weight_copies = copies;
-    work.saved_activations += copies;
-  }
-  work.output = hidden;
-
-  // Short-lived tensors. Forward: a branch's result before its residual; where nothing is kept,
-  // also what is alive at the busiest moment of attention or MLP.
-  const Bytes scores = w_.fused_attention ? 0 : e * z_.scores;
-  work.forward_workspace = std::max({hidden, norm_workspace(z_, width_), scores});
-  if (w_.checkpointing == Checkpointing::selective) {
-    const Bytes dropped = w_.fused_attention ? activation_outputs : softmax + scores;
-    work.forward_workspace = std::max(work.forward_workspace, hidden + dropped);
-  }
-  if (w_.checkpointing == Checkpointing::full) {
-    const Bytes attention_alive = hidden + projections + query + softmax + scores;
-    const Bytes mlp_alive = 2 * hidden + (gated ? 3 : 2) * inner;
-    work.forward_workspace =
-        std::max({attention_alive, mlp_alive, work.forward_workspace + hidden}) + copies;
-  }
-  // Backward: the gradients of both ends of a branch, of its insides, and FlashAttention's fp32
-  // sum of the queries' gradient or the gradients of the scores and of the softmax.
-  const Bytes extra = w_.fused_attention ? 4 * z_.tokens * z_.query : 2 * scores;
-  const Bytes attention_gradients = 2 * hidden + query + projections + extra;
-  const Bytes mlp_gradients = 2 * hidden + (gated ? 3 : 2) * inner;
-  work.backward_workspace =
-      std::max({attention_gradients, mlp_gradients, hidden + norm_workspace(z_, width_)});
-}
-
 }  // namespace
 
 void block_work(const Sizes& sizes, LayerWork& work) {
@@ -349,7 +291,7 @@ void block_work(const Sizes& sizes, LayerWork& work) {
   block.forward(work.forward);
   block.backward(work.backward);
   block.recompute(work.recompute);
-  block.memory(work);
+  block_memory(sizes, work);
 }
 
 }  // namespace stepcast

@@ -51,6 +51,28 @@ const Json* find(const JsonReader::Node& node, std::string_view key) {
   return it == node.object->end() || it->is_null() ? nullptr : &*it;
 }
 
+// Python writes Infinity and NaN, which are not JSON, into config.json (time_step_limit of hybrid
+// models). Nothing here asks for such a value: it becomes an empty string of the same length, so
+// that lines stay and a size that is NaN is still an error.
+std::string without_nonfinite(std::string text) {
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (quoted && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      quoted = !quoted;
+    } else if (!quoted) {
+      for (const std::string_view word : {"-Infinity", "Infinity", "NaN"}) {
+        if (text.compare(i, word.size(), word) != 0) continue;
+        text.replace(i, word.size(), "\"\"" + std::string(word.size() - 2, ' '));
+        i += word.size() - 1;
+        break;
+      }
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 // Walks the text once, keeping the dotted path of the open objects. The text has been parsed, so
@@ -100,7 +122,7 @@ JsonReader JsonReader::from_file(const std::string& path) {
 JsonReader JsonReader::from_text(const std::string& text, const std::string& file) {
   auto node = std::make_shared<Node>();
   try {
-    node->root = std::make_shared<const Json>(Json::parse(text));
+    node->root = std::make_shared<const Json>(Json::parse(without_nonfinite(text)));
   } catch (const Json::parse_error& error) {
     // Only where it stands: the library's own words carry its class names.
     throw InputError({file, line_at(text, error.byte), ""},

@@ -91,7 +91,6 @@ struct Model {
 enum class Checkpointing : std::uint8_t { none, selective, full };
 
 // One micro-batch on one rank.
-
 struct Workload {
   std::int64_t micro_batch = 1;  // b, sequences a rank
   std::int64_t seq_len = 0;      // s; 0 takes the model's max_positions
@@ -99,11 +98,13 @@ struct Workload {
   Checkpointing checkpointing = Checkpointing::none;
   bool fused_attention = true;  // FlashAttention; false stores the a*s*s scores
   // How much memory-bound work is fused (a software profile sets these).
-  bool fused_elementwise =
-      false;                      // torch.compile: norms+residuals, SwiGLU, rope in one kernel each
-  bool fused_loss = false;        // no fp32 copy of the logits
-  bool autocast_weights = false;  // AMP: fp32 weights cast to compute_dtype in forward, and
-                                  // gradients cast back (their kernels are in the lists)
+  // torch.compile: a norm with its residual, SwiGLU, rope in one kernel each.
+  bool fused_elementwise = false;
+  // No fp32 copy of the logits.
+  bool fused_loss = false;
+  // AMP: fp32 weights are cast to compute_dtype in forward (the copies are kept for backward) and
+  // gradients back; norms, residual stream and softmax are fp32. The kernels are in the lists.
+  bool autocast_weights = false;
   // Full checkpointing: the recomputation ends once the last tensor that backward needs exists, so
   // it leaves out the block's last matrix product (PyTorch's non-reentrant checkpoint, 2.1 on).
   // false: the whole forward again (the reentrant one, Megatron).

@@ -40,30 +40,32 @@ void embedding_work(const Sizes& z, LayerWork& work) {
   const Architecture& a = *z.architecture;
   const std::int64_t width = z.tokens * z.hidden;
   const std::int64_t table = z.vocabulary * z.hidden;
-  work.forward.push_back(memory_bound(
-      names().gather, z.dtype, z.parameter * width + id_bytes * z.tokens, z.element * width));
+  work.forward.push_back(memory_bound(names().gather, z.dtype,
+                                      z.parameter * width + id_bytes * z.tokens, z.stream * width));
   if (a.learned_positions) {
     const std::int64_t rows = z.seq * z.hidden;
     work.forward.push_back(
-        memory_bound(names().positions, z.dtype, z.parameter * rows, z.element * rows));
-    work.forward.push_back(elementwise(z, names().add, width + rows, width));
+        memory_bound(names().positions, z.dtype, z.parameter * rows, z.stream * rows));
+    work.forward.push_back(
+        memory_bound(names().add, z.dtype, z.stream * (width + rows), z.stream * width));
   }
   if (a.embedding_dropout) {
-    work.forward.push_back(dropout_forward(z, names().dropout, width));
-    work.backward.push_back(marks_nothing(dropout_backward(z, names().dropout_backward, width)));
+    work.forward.push_back(dropout_forward(z, names().dropout, width, z.stream));
+    work.backward.push_back(
+        marks_nothing(dropout_backward(z, names().dropout_backward, width, z.stream)));
   }
   if (a.learned_positions) {
     // Sum over the sequences, then the table's gradient: zeros with rows added.
     const std::int64_t rows = z.seq * z.hidden;
     BackwardKernel& positions = work.backward.emplace_back();
     positions.kernel = memory_bound(
-        names().positions_backward, z.dtype, z.element * (width + rows) + id_bytes * z.seq,
-        z.element * rows + z.parameter * (a.max_positions * z.hidden + rows), 3);
+        names().positions_backward, z.dtype, z.stream * (width + rows) + id_bytes * z.seq,
+        z.stream * rows + z.parameter * (a.max_positions * z.hidden + rows), 3);
     positions.ready.push_back(1);
   }
   // Zeros everywhere, then each token's row is read and added to.
   work.backward.push_back(marks_nothing(memory_bound(
-      names().gather_backward, z.dtype, (z.element + z.parameter) * width + 2 * id_bytes * z.tokens,
+      names().gather_backward, z.dtype, (z.stream + z.parameter) * width + 2 * id_bytes * z.tokens,
       z.parameter * (table + width), 2)));
   if (a.tied_embeddings) {
     work.backward.push_back(marks_nothing(
@@ -71,19 +73,20 @@ void embedding_work(const Sizes& z, LayerWork& work) {
   }
   work.backward.back().ready.push_back(0);
   work.saved_activations = a.embedding_dropout ? width : 0;
-  work.output = z.element * width;
-  work.forward_workspace = a.learned_positions || a.embedding_dropout ? z.element * width : 0;
+  work.output = z.stream * width;
+  work.forward_workspace = a.learned_positions || a.embedding_dropout ? z.stream * width : 0;
 }
 
 void final_norm_work(const Sizes& z, LayerWork& work) {
   const std::int64_t width = z.tokens * z.hidden;
-  const Norm norm{names().norm, z.tokens, z.hidden, 0, z.architecture->norm_bias ? 1 : -1};
-  work.forward.push_back(norm_forward(z, norm));
-  work.backward.push_back(norm_backward(z, norm));
-  work.saved_activations = z.element * width;
+  const Norm norm{names().norm, z.tokens, z.hidden,
+                  z.stream,     0,        z.architecture->norm_bias ? 1 : -1};
+  norm_forward(z, norm, work.forward);
+  norm_backward(z, norm, work.backward);
+  work.saved_activations = z.stream * width;
   work.output = z.element * width;
-  work.forward_workspace = norm_workspace(z, width);
-  work.backward_workspace = z.element * width + norm_workspace(z, width);
+  work.forward_workspace = norm_workspace(z, width) + (z.stream - z.element) * width;
+  work.backward_workspace = z.stream * width + norm_workspace(z, width);
 }
 
 void loss_work(const Sizes& z, LayerWork& work) {

@@ -62,7 +62,11 @@ LinearNames::LinearNames(const std::string& name)
       bias_grad(name + ".bias_grad"),
       grad_cast(name + ".grad_cast") {}
 
-NormNames::NormNames(const std::string& name) : forward(name), backward(name + ".backward") {}
+NormNames::NormNames(const std::string& name)
+    : forward(name),
+      backward(name + ".backward"),
+      cast(name + ".cast"),
+      grad_cast(name + ".grad_cast") {}
 
 Sizes sizes_of(const Model& model, const Workload& w) {
   const Architecture& a = model.architecture;
@@ -121,6 +125,7 @@ Sizes sizes_of(const Model& model, const Workload& w) {
   z.element = bytes_per_element(w.compute_dtype);
   z.casts = w.autocast_weights && z.element < 4;
   z.parameter = z.casts ? 4 : z.element;
+  z.stream = z.parameter;
   z.rms_norm = has_rms_norm(a.family);
   z.architecture = &a;
   z.workload = &w;
@@ -154,50 +159,66 @@ void linear_backward(const Sizes& z, const Linear& linear, std::vector<BackwardK
   if (linear.weight >= 0) list.back().ready.push_back(linear.weight);
 }
 
-Kernel norm_forward(const Sizes& z, const Norm& norm, bool added) {
+void norm_forward(const Sizes& z, const Norm& norm, std::vector<Kernel>& list, bool added) {
   const std::int64_t elements = norm.rows * norm.width;
   const Bytes weights = z.parameter * norm.width * (norm.bias >= 0 ? 2 : 1);
-  if (eager_rms(z)) {
-    const PerElement each = eager_rms_forward(z.element);
-    return memory_bound(norm.names.forward, z.dtype, each.read * elements + weights,
-                        each.written * elements, each.launches);
+  if (z.workload->fused_elementwise) {
+    // The cast is part of the kernel.
+    list.push_back(memory_bound(norm.names.forward, z.dtype,
+                                (norm.input + (added ? z.element : 0)) * elements + weights,
+                                (z.element + (added ? norm.input : 0)) * elements));
+    return;
   }
-  const int tensors = added ? 2 : 1;
-  return memory_bound(norm.names.forward, z.dtype, tensors * z.element * elements + weights,
-                      tensors * z.element * elements);
+  if (z.rms_norm) {
+    const PerElement each = eager_rms_forward(norm.input);
+    list.push_back(memory_bound(norm.names.forward, z.dtype, each.read * elements + weights,
+                                each.written * elements, each.launches));
+  } else {
+    list.push_back(memory_bound(norm.names.forward, z.dtype, norm.input * elements + weights,
+                                norm.input * elements));
+  }
+  if (norm.input > z.element) {
+    list.push_back(
+        memory_bound(norm.names.cast, z.dtype, norm.input * elements, z.element * elements));
+  }
 }
 
-BackwardKernel norm_backward(const Sizes& z, const Norm& norm, int gradients, bool joined) {
+void norm_backward(const Sizes& z, const Norm& norm, std::vector<BackwardKernel>& list,
+                   int gradients, bool joined) {
   const std::int64_t elements = norm.rows * norm.width;
   const Bytes weights = z.parameter * norm.width * (norm.bias >= 0 ? 2 : 1);
-  BackwardKernel backward;
+  const bool fused = z.workload->fused_elementwise;
+  if (!fused && norm.input > z.element) {
+    list.push_back(marks_nothing(
+        memory_bound(norm.names.grad_cast, z.dtype, z.element * elements, norm.input * elements)));
+  }
+  BackwardKernel& backward = list.emplace_back();
   if (eager_rms(z)) {
-    const PerElement each = eager_rms_backward(z.element);
+    const PerElement each = eager_rms_backward(norm.input);
     backward.kernel = memory_bound(norm.names.backward, z.dtype, each.read * elements + weights,
                                    each.written * elements + weights, each.launches);
   } else {
     // Two kernels read the gradient and the input: one for the input's gradient (which takes the
     // residual's along where joined), one for the sums over rows.
-    const std::int64_t tensors = 2 * (gradients + 1) + (joined ? 1 : 0);
-    backward.kernel =
-        memory_bound(norm.names.backward, z.dtype, tensors * z.element * elements + weights,
-                     z.element * elements + weights, 2);
+    const Bytes gradient = fused ? z.element * gradients : norm.input;
+    const Bytes read = 2 * (gradient + norm.input) + (joined ? norm.input : 0);
+    backward.kernel = memory_bound(norm.names.backward, z.dtype, read * elements + weights,
+                                   norm.input * elements + weights, 2);
   }
   if (norm.weight >= 0) backward.ready.push_back(norm.weight);
   if (norm.bias >= 0) backward.ready.push_back(norm.bias);
-  return backward;
 }
 
 Kernel elementwise(const Sizes& z, Name name, std::int64_t read, std::int64_t write, int launches) {
   return memory_bound(name, z.dtype, z.element * read, z.element * write, launches);
 }
 
-Kernel dropout_forward(const Sizes& z, Name name, std::int64_t elements) {
-  return memory_bound(name, z.dtype, z.element * elements, (z.element + 1) * elements);
+Kernel dropout_forward(const Sizes& z, Name name, std::int64_t elements, Bytes element) {
+  return memory_bound(name, z.dtype, element * elements, (element + 1) * elements);
 }
 
-Kernel dropout_backward(const Sizes& z, Name name, std::int64_t elements) {
-  return memory_bound(name, z.dtype, (z.element + 1) * elements, z.element * elements);
+Kernel dropout_backward(const Sizes& z, Name name, std::int64_t elements, Bytes element) {
+  return memory_bound(name, z.dtype, (element + 1) * elements, element * elements);
 }
 
 Bytes norm_workspace(const Sizes& z, std::int64_t elements) {

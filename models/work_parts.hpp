@@ -24,7 +24,10 @@ struct Sizes {
   Dtype dtype = Dtype::bf16;    // of activations and matrix products
   Bytes element = 2;            // bytes of an activation
   Bytes parameter = 2;          // bytes of a parameter as the layer meets it (4 under autocast)
-  bool casts = false;           // autocast: parameter > element
+  // Bytes of the residual stream. Under autocast norms run in fp32 and what a 16-bit branch is
+  // added to stays fp32, from the embedding to the head.
+  Bytes stream = 2;
+  bool casts = false;  // autocast: parameter > element
   bool rms_norm = false;
   const Architecture* architecture = nullptr;
   const Workload* workload = nullptr;
@@ -49,14 +52,16 @@ struct Linear {
 
 struct NormNames {
   explicit NormNames(const std::string& name);
-  Name forward, backward;
+  Name forward, backward, cast, grad_cast;
 };
 
-// Over the last dimension of `rows` rows of `width`.
+// Over the last dimension of `rows` rows of `width`. Its result is an activation of `element`
+// bytes: where the input has more (the residual stream under autocast) a cast follows.
 struct Norm {
   const NormNames& names;
   std::int64_t rows = 0;
   std::int64_t width = 0;
+  Bytes input = 0;  // bytes of an element of the input
   int weight = -1;
   int bias = -1;
 };
@@ -65,25 +70,28 @@ void linear_forward(const Sizes& sizes, const Linear& linear, std::vector<Kernel
 // Bias gradient, input gradient, weight gradient: the bias is ready before the weight.
 void linear_backward(const Sizes& sizes, const Linear& linear, std::vector<BackwardKernel>& list);
 
-// `added`: a residual is added first and the sum kept (one kernel where fused).
-Kernel norm_forward(const Sizes& sizes, const Norm& norm, bool added = false);
-// `gradients`: how many gradients of the output arrive as separate tensors, `joined`: the
-// residual's gradient is added to the result; both only where fused.
-BackwardKernel norm_backward(const Sizes& sizes, const Norm& norm, int gradients = 1,
-                             bool joined = false);
+// `added`: a branch is added to the residual stream first and the sum kept (one kernel where
+// fused).
+void norm_forward(const Sizes& sizes, const Norm& norm, std::vector<Kernel>& list,
+                  bool added = false);
+// `gradients`: how many gradients of the result arrive as separate tensors; `joined`: the
+// residual's gradient is added to the result. Only where fused.
+void norm_backward(const Sizes& sizes, const Norm& norm, std::vector<BackwardKernel>& list,
+                   int gradients = 1, bool joined = false);
 
-// A kernel that reads and writes `read` and `write` activations' elements.
+// A kernel that reads and writes so many elements of activations.
 Kernel elementwise(const Sizes& sizes, Name name, std::int64_t read, std::int64_t write,
                    int launches = 1);
 // Dropout writes a mask of one byte an element, and reads it in backward.
-Kernel dropout_forward(const Sizes& sizes, Name name, std::int64_t elements);
-Kernel dropout_backward(const Sizes& sizes, Name name, std::int64_t elements);
+Kernel dropout_forward(const Sizes& sizes, Name name, std::int64_t elements, Bytes element);
+Kernel dropout_backward(const Sizes& sizes, Name name, std::int64_t elements, Bytes element);
 
 inline BackwardKernel marks_nothing(Kernel kernel) { return BackwardKernel{kernel, {}}; }
 
 // Largest working set of a norm beyond its input and output (an eager RMSNorm's fp32 copies).
 Bytes norm_workspace(const Sizes& sizes, std::int64_t elements);
 
-void block_work(const Sizes& sizes, LayerWork& work);
+void block_work(const Sizes& sizes, LayerWork& work);    // kernels, and:
+void block_memory(const Sizes& sizes, LayerWork& work);  // bytes kept and needed
 
 }  // namespace stepcast

@@ -136,16 +136,29 @@ TEST_CASE("embedding and final norm keep a mask and an input") {
   CHECK(work_of(load_model("llama-3-8b"), 0, w).saved_activations == 0);
 }
 
-TEST_CASE(
-    "autocast keeps 16-bit copies of the projections' weights, not under full checkpointing") {
+TEST_CASE("under autocast the residual stream is fp32 and 16-bit copies of the weights are kept") {
   Workload w;
   w.seq_len = 4096;
   w.autocast_weights = true;
   const Model model = load_model("llama-2-7b");
+  const Bytes sbh = 4096ll * 4096;
   const LayerWork work = block(model, w);
-  CHECK(work.weight_copies == 2 * (202383360ll - 2 * 4096));
-  CHECK(work.saved_activations == 629669888 + work.weight_copies);
+  CHECK(work.weight_copies == 2 * (202383360ll - 2 * 4096));                  // all but the norms
+  CHECK(work.saved_activations == 629669888 + 4 * sbh + work.weight_copies);  // two norm inputs
+  CHECK(work.output == 4 * sbh);
   w.checkpointing = Checkpointing::full;
   CHECK(block(model, w).weight_copies == 0);
-  CHECK(block(model, w).saved_activations == 2ll * 4096 * 4096);
+  CHECK(block(model, w).saved_activations == 4 * sbh);
+}
+
+TEST_CASE("under autocast GPT-2 keeps 38sbh, and an unfused softmax of fp32 7as/h more") {
+  Workload w;
+  w.seq_len = 1024;
+  w.autocast_weights = true;
+  w.fused_attention = false;
+  const LayerWork work = block(load_model("gpt2"), w);
+  CHECK(work.saved_activations - work.weight_copies == 38ll * 1024 * 768 + 7ll * 12 * 1024 * 1024);
+  w.compute_dtype = Dtype::fp32;  // nothing is cast: twice 32 and two masks, 4 + 1 + 4 a score
+  CHECK(block(load_model("gpt2"), w).saved_activations ==
+        66ll * 1024 * 768 + 9ll * 12 * 1024 * 1024);
 }

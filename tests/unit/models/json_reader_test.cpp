@@ -52,3 +52,13 @@ TEST_CASE("values are read by type, and null is absent") {
                        "f.json:1: o.k: is 4; accepted: a string", InputError);
   CHECK_THROWS_WITH_AS(json.object("i"), "f.json:1: i: is 3; accepted: an object", InputError);
 }
+
+TEST_CASE("Infinity and NaN, as Python writes them, are read over and are no numbers") {
+  const JsonReader json = JsonReader::from_text(
+      "{\"a\": [0.0, Infinity, -Infinity],\n\"b\": NaN, \"c\": \"NaN \\\" Infinity\", \"d\": 1}",
+      "f");
+  CHECK(json.integer("d") == 1);
+  CHECK(json.string("c", "") == "NaN \" Infinity");
+  CHECK_THROWS_WITH_AS(json.integer("b"), "f:2: b: is the string ''; accepted: an integer",
+                       InputError);
+}

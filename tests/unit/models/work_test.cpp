@@ -233,12 +233,37 @@ TEST_CASE(
   CHECK(find(work.forward, "k_proj.cast").bytes_written == 2 * 32);
   CHECK(find(work.backward, "k_proj.grad_cast").bytes_read == 2 * 32);
   CHECK(find(work.backward, "k_proj.grad_cast").bytes_written == 4 * 32);
-  CHECK(work.forward.size() == work_of(tiny(), 1, small()).forward.size() + 7);
+  // seven weights, and the fp32 results of two norms
+  CHECK(work.forward.size() == work_of(tiny(), 1, small()).forward.size() + 7 + 2);
   for (const BackwardKernel& step : work.backward) {
     if (step.kernel.kind == KernelKind::gemm) CHECK(step.ready.empty());
   }
   w.compute_dtype = Dtype::fp32;  // nothing to cast
   CHECK(work_of(tiny(), 1, w).forward.size() == work_of(tiny(), 1, small()).forward.size());
+}
+
+TEST_CASE("under autocast norms and residuals are fp32, with casts into and out of the branches") {
+  Workload w = small();
+  w.autocast_weights = true;
+  const LayerWork eager = work_of(tiny(Family::mpt), 1, w);
+  CHECK(find(eager.forward, "norm1").bytes_read == 4 * 120 + 4 * 2 * 8);
+  CHECK(find(eager.forward, "norm1").bytes_written == 4 * 120);
+  CHECK(find(eager.forward, "norm1.cast").bytes_read == 4 * 120);
+  CHECK(find(eager.forward, "norm1.cast").bytes_written == 2 * 120);
+  CHECK(find(eager.forward, "residual_add").bytes_read == (4 + 2) * 120);
+  CHECK(find(eager.forward, "residual_add").bytes_written == 4 * 120);
+  CHECK(find(eager.backward, "branch_grad_cast").bytes_read == 4 * 120);
+  CHECK(find(eager.backward, "norm2.grad_cast").bytes_written == 4 * 120);
+  CHECK(find(eager.backward, "grad_add").bytes_read == 2 * 4 * 120);
+  w.fused_elementwise = true;  // the casts are part of the norms
+  const LayerWork fused = work_of(tiny(Family::mpt), 1, w);
+  CHECK(find(fused.forward, "norm1").bytes_written == 2 * 120);
+  CHECK(find(fused.forward, "norm2").bytes_read == (4 + 2) * 120 + 4 * 2 * 8);
+  CHECK(find(fused.forward, "norm2").bytes_written == (4 + 2) * 120);
+  // gradient and input twice, the residual's gradient once
+  CHECK(find(fused.backward, "norm2.backward").bytes_read == (2 * (2 + 4) + 4) * 120 + 4 * 2 * 8);
+  CHECK(work_of(tiny(Family::mpt), 0, w).output == 4 * 120);
+  CHECK(work_of(tiny(Family::mpt), 3, w).output == 2 * 120);
 }
 
 TEST_CASE(

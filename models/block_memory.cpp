@@ -1,0 +1,123 @@
+// What one block keeps from forward to backward, and the most it needs besides.
+//
+// By name, in units of s b h elements of E bytes (E = 2: 16 bit), GPT with dropout and unfused
+// attention, after Korthikanti et al. 2022 (arXiv 2205.05198), section 4:
+//
+//   inputs of both norms                  2 + 2
+//   inputs of the qkv and up projections  2 + 2
+//   q, k, v                               2 + 2 + 2
+//   softmax, its mask, its result         (2 + 1 + 2) a s / h
+//   input of the output projection        2
+//   input and output of GELU              8 + 8
+//   masks after both branches             1 + 1
+//                                         34 + 5 a s / h
+//
+// Llama with fused attention, in bytes: s b h (12 + 4 k / a) + 8 s b f + 4 b a s, where 8 f is
+// gate, up, silu and product, and the last term is FlashAttention's log-sum-exp. Statistics of
+// norms (a few bytes a token) are left out, as in both formulas.
+//
+// Tested by tests/unit/models/activations_test.cpp.
+
+#include <algorithm>
+
+#include "models/layout.hpp"
+#include "models/work_parts.hpp"
+
+namespace stepcast {
+namespace {
+
+// Elements that autocast casts: weights and biases of the projections, not the norms'.
+std::int64_t weight_elements(const BlockLayout& layout) {
+  std::int64_t sum = 0;
+  for (int i = 0; i < layout.size; ++i) {
+    const Slot& slot = layout.slots[static_cast<std::size_t>(i)];
+    switch (slot.role) {
+      case Role::norm1_weight:
+      case Role::norm1_bias:
+      case Role::norm2_weight:
+      case Role::norm2_bias:
+      case Role::query_norm:
+      case Role::key_norm: break;
+      default: sum += slot.rows * std::max<std::int64_t>(slot.columns, 1);
+    }
+  }
+  return sum;
+}
+
+}  // namespace
+
+void block_memory(const Sizes& z, LayerWork& work) {
+  const Architecture& a = *z.architecture;
+  const Workload& w = *z.workload;
+  const bool fused = w.fused_elementwise;
+  const bool drops_scores = a.attention_dropout && !w.fused_attention;
+  const std::int64_t width = z.tokens * z.hidden;  // elements of a hidden state
+
+  const Bytes e = z.element;
+  const bool gated = has_gated_mlp(a.family);
+  const Bytes stream = z.stream * width;  // a state of the residual stream
+  const Bytes hidden = e * width;         // a hidden state inside a branch
+  const Bytes query = e * z.tokens * z.query;
+  const Bytes keys_values = 2 * e * z.tokens * z.key;
+  const Bytes inner = e * z.tokens * z.ffn;
+
+  // What none keeps, by name.
+  const Bytes norm_inputs = 2 * stream;
+  const Bytes norm_outputs = 2 * hidden;  // inputs of the projections
+  const Bytes projections = query + keys_values;
+  const Bytes before_norms = a.query_key_norm ? query + keys_values / 2 : 0;
+  // Fused: the log-sum-exp. Unfused: the softmax output; with dropout also its mask and result.
+  // Autocast runs the softmax in fp32, and its 16-bit copy is one more where dropout makes none.
+  Bytes softmax = 4 * z.tokens * a.heads;
+  if (!w.fused_attention) {
+    softmax = z.stream * z.scores;
+    if (drops_scores) softmax += (e + 1) * z.scores;
+    if (!drops_scores && z.casts) softmax += e * z.scores;
+  }
+  const Bytes masks = a.residual_dropout ? 2 * width : 0;
+  const Bytes activation_inputs = (gated ? 2 : 1) * inner;
+  const Bytes activation_outputs = (gated && !fused ? 2 : 1) * inner;
+  const Bytes everything = norm_inputs + norm_outputs + projections + before_norms + softmax +
+                           query + masks + activation_inputs + activation_outputs;
+
+  work.saved_activations = everything;
+  if (w.checkpointing == Checkpointing::full) work.saved_activations = stream;
+  if (w.checkpointing == Checkpointing::selective) {
+    work.saved_activations -= w.fused_attention ? norm_outputs + activation_outputs : softmax;
+  }
+  work.recomputed_activations = everything - work.saved_activations;
+  const Bytes copies = z.casts ? e * weight_elements(block_layout(a)) : 0;
+  if (w.checkpointing == Checkpointing::full) {
+    work.recomputed_activations += copies;
+  } else {
+    work.weight_copies = copies;
+    work.saved_activations += copies;
+  }
+  work.output = stream;
+
+  // Short-lived tensors. Forward: a branch's result before its residual, an fp32 norm's before its
+  // cast; where little is kept, also what is alive at the busiest moment of attention or MLP.
+  const Bytes scores = w.fused_attention ? 0 : z.stream * z.scores;
+  const Bytes norm_result = z.casts && !fused ? stream : 0;
+  work.forward_workspace = std::max({hidden, norm_result + norm_workspace(z, width), scores});
+  if (w.checkpointing == Checkpointing::selective) {
+    const Bytes dropped = w.fused_attention ? activation_outputs : softmax + scores;
+    work.forward_workspace = std::max(work.forward_workspace, hidden + dropped);
+  }
+  if (w.checkpointing == Checkpointing::full) {
+    const Bytes attention_alive = hidden + projections + query + softmax + scores;
+    const Bytes mlp_alive = stream + hidden + (gated ? 3 : 2) * inner;
+    work.forward_workspace =
+        std::max({attention_alive, mlp_alive, work.forward_workspace + stream}) + copies;
+  }
+  // Backward: the gradients of both ends of a branch, of its insides, and FlashAttention's fp32
+  // sum of the queries' gradient or the gradients of the scores and of the softmax.
+  const Bytes extra = w.fused_attention ? 4 * z.tokens * z.query : 2 * scores;
+  const Bytes ends = stream + hidden;
+  const Bytes attention_gradients = ends + query + projections + extra;
+  const Bytes mlp_gradients = ends + (gated ? 3 : 2) * inner;
+  const Bytes norm_gradients = stream + norm_result + norm_workspace(z, width);
+  work.backward_workspace = std::max({attention_gradients, mlp_gradients, norm_gradients});
+}
+
+}  // namespace stepcast
