@@ -1,0 +1,150 @@
+// stepcast_bench PATH-OF-STEPCAST: how fast stepcast itself is, and what it needs.
+//
+// One steady FSDP2 step of llama-3-8b and llama-3-70b on 8, 1,024 and 16,384 GPUs, first as a user
+// runs it (the whole process, with the fluid engine), then part by part in this process. Medians,
+// compared with the bars this project set itself; a miss is marked and makes the exit code 1.
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+
+#include "benchmarks/process.hpp"
+#include "sim/engines/engine.hpp"
+#include "sim/forecast/bind.hpp"
+#include "sim/forecast/resolve.hpp"
+
+namespace stepcast::bench {
+namespace {
+
+constexpr int process_runs = 5;
+constexpr int fluid_runs = 5;
+constexpr int formula_runs = 101;
+
+constexpr double bar_process_seconds = 0.3;  // 70b on 16,384 GPUs, fluid
+constexpr double bar_process_mb = 150;
+constexpr double bar_growth = 1.3;      // fluid engine, 16,384 GPUs over 8
+constexpr double bar_formula_ms = 1.0;  // llama-3-8b, schedule building included
+
+struct Case {
+  std::string model;
+  int nodes;
+  std::string checkpointing;
+  int gpus() const { return nodes * 8; }
+};
+
+template <typename Work>
+double milliseconds(int runs, Work&& work) {
+  std::vector<double> times;
+  for (int i = 0; i <= runs; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    const auto end = std::chrono::steady_clock::now();
+    if (i > 0) times.push_back(std::chrono::duration<double, std::milli>(end - begin).count());
+  }
+  return median(std::move(times));
+}
+
+Resolved resolved(const Case& c) {
+  return resolve(parse_scenario(
+      fmt::format("model = \"{}\"\ncluster = \"dgx-h100\"\nnodes = {}\nstrategy = \"fsdp2\"\n"
+                  "seq_len = 8192\nmicro_batch = 1\ncheckpointing = \"full\"\n",
+                  c.model, c.nodes),
+      "benchmark"));
+}
+
+struct InProcess {
+  std::size_t ops = 0;     // of the steady step
+  std::size_t events = 0;  // spans that a run simulates, first steps included
+  double build_ms = 0, bind_ms = 0, formula_ms = 0, fluid_ms = 0;
+  double formula_all_ms = 0;  // build, bind, run
+};
+
+InProcess in_process(const Case& c) {
+  const Resolved r = resolved(c);
+  const Collectives collectives(r.cluster, r.step.mesh, r.nccl_version);
+  const Schedule schedule = build_schedule(r.step);
+  const CostTable costs = bind_costs(schedule, r.cluster, collectives, r.profile);
+  const auto formula = make_formula_engine();
+  const auto fluid = make_fluid_engine();
+  InProcess result;
+  result.ops = schedule.roles[0].steps.back().ops.size();
+  result.events = fluid->run(schedule, costs).spans.size();
+  result.build_ms = milliseconds(formula_runs, [&] { build_schedule(r.step); });
+  result.bind_ms =
+      milliseconds(formula_runs, [&] { bind_costs(schedule, r.cluster, collectives, r.profile); });
+  result.formula_ms = milliseconds(formula_runs, [&] { formula->run(schedule, costs); });
+  result.fluid_ms = milliseconds(fluid_runs, [&] { fluid->run(schedule, costs); });
+  result.formula_all_ms = milliseconds(formula_runs, [&] {
+    const Schedule s = build_schedule(r.step);
+    formula->run(s, bind_costs(s, r.cluster, collectives, r.profile));
+  });
+  return result;
+}
+
+int misses = 0;
+
+void bar(const std::string& what, double value, double limit, const char* unit) {
+  const bool met = value <= limit;
+  misses += met ? 0 : 1;
+  fmt::print("  {:<62} {:8.2f} {:<2} (bar {:g}) {}\n", what, value, unit, limit,
+             met ? "met" : "MISSED");
+}
+
+int run(const std::string& stepcast) {
+  std::vector<Case> cases;
+  for (const char* model : {"llama-3-8b", "llama-3-70b"}) {
+    for (const int nodes : {1, 128, 2048}) cases.push_back({model, nodes, "full"});
+  }
+
+  std::vector<ProcessCost> processes;  // first, while this process is small
+  processes.reserve(cases.size());
+  for (const Case& c : cases) {
+    processes.push_back(
+        measure({stepcast, "simulate", "--model", c.model, "--cluster", "dgx-h100", "--nodes",
+                 std::to_string(c.nodes), "--strategy", "fsdp2", "--seq-len", "8192",
+                 "--micro-batch", "1", "--checkpointing", c.checkpointing},
+                process_runs));
+  }
+
+  fmt::print("One FSDP2 step on DGX H100 nodes, full checkpointing, 8,192 tokens, medians.\n\n");
+  fmt::print("{:<12} {:>6} {:>6} | {:>9} {:>8} {:>12} | {:>8} {:>8} {:>10} {:>9}\n", "model",
+             "GPUs", "ops", "process", "peak", "simulated", "build", "bind", "formula", "fluid");
+  std::vector<InProcess> parts;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const Case& c = cases[i];
+    const InProcess& p = parts.emplace_back(in_process(c));
+    fmt::print(
+        "{:<12} {:>6} {:>6} | {:>7.3f} s {:>5.0f} MB {:>8.0f} op/s | {:>5.2f} ms {:>5.2f} ms "
+        "{:>7.2f} ms {:>6.2f} ms\n",
+        c.model, c.gpus(), p.ops, processes[i].seconds, processes[i].peak_mb,
+        static_cast<double>(p.events) / (p.fluid_ms / 1e3), p.build_ms, p.bind_ms, p.formula_ms,
+        p.fluid_ms);
+  }
+  fmt::print("\nBars\n");
+  bar("llama-3-70b on 16,384 GPUs, fluid: whole process", processes[5].seconds, bar_process_seconds,
+      "s");
+  bar("llama-3-70b on 16,384 GPUs, fluid: peak memory", processes[5].peak_mb, bar_process_mb, "MB");
+  bar("llama-3-70b, fluid engine: 16,384 GPUs over 8", parts[5].fluid_ms / parts[3].fluid_ms,
+      bar_growth, "x");
+  bar("llama-3-8b on 8 GPUs, formula engine, building included", parts[0].formula_all_ms,
+      bar_formula_ms, "ms");
+  return misses ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace stepcast::bench
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    fmt::print(stderr, "usage: stepcast_bench PATH-OF-STEPCAST\n");
+    return 2;
+  }
+  try {
+    return stepcast::bench::run(argv[1]);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "stepcast_bench: {}\n", error.what());
+    return 1;
+  }
+}
