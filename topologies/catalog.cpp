@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "base/embedded.hpp"
-#include "base/error.hpp"
 #include "base/toml.hpp"
 
 namespace stepcast::catalog {
@@ -31,11 +30,11 @@ std::vector<std::string> keys(std::string_view kind) {
   return all;
 }
 
-File find(std::string_view kind, const std::string& name_or_path, const std::string& base_file) {
+File find(std::string_view kind, const std::string& name_or_path, const Where& asked) {
   if (is_path(name_or_path)) {
     std::filesystem::path path = name_or_path;
-    if (path.is_relative() && !base_file.empty()) {
-      path = std::filesystem::path(base_file).parent_path() / path;
+    if (path.is_relative() && !asked.file.empty()) {
+      path = std::filesystem::path(asked.file).parent_path() / path;
     }
     return {path.string(), path.stem().string(), read_file(path.string(), 16ll << 20)};
   }
@@ -45,7 +44,8 @@ File find(std::string_view kind, const std::string& name_or_path, const std::str
   }
   std::vector<std::string> accepted = keys(kind);
   accepted.push_back("a path to a .toml file");
-  throw not_accepted({base_file, 0, std::string(kind)}, name_or_path, accepted);
+  const std::string key = asked.key.empty() ? std::string(kind) : asked.key;
+  throw not_accepted({asked.file, asked.line, key}, name_or_path, accepted);
 }
 
 std::string_view embedded_text(std::string_view basename) {

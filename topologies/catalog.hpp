@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.hpp"
+
 namespace stepcast::catalog {
 
 struct File {
@@ -17,10 +19,9 @@ struct File {
 // The keys of all embedded files KIND-KEY.toml, sorted; KIND is "gpu" or "machine".
 std::vector<std::string> keys(std::string_view kind);
 
-// The file of a catalog key or a path; a relative path is taken from BASE_FILE's folder when that
-// is given. Throws InputError.
-File find(std::string_view kind, const std::string& name_or_path,
-          const std::string& base_file = {});
+// The file of a catalog key or a path. ASKED is where the name was read: errors point there, and a
+// relative path is taken from its folder. Throws InputError.
+File find(std::string_view kind, const std::string& name_or_path, const Where& asked = {});
 
 // One embedded file by its full basename; a missing one is our own mistake.
 std::string_view embedded_text(std::string_view basename);

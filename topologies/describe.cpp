@@ -212,7 +212,8 @@ std::string describe(const Cluster& cluster) {
                                 cluster.world_size == 1 ? "" : "s", cluster.nodes,
                                 cluster.machine.name, cluster.nodes == 1 ? "" : "s");
   const int last = cluster.ranks_on(cluster.nodes - 1);
-  if (last != cluster.gpus_per_node) out += fmt::format(" ({} on the last)", last);
+  if (cluster.nodes > 1 && last != cluster.gpus_per_node)
+    out += fmt::format(" ({} on the last)", last);
   if (cluster.nodes == 1) return out;
   const Fabric& fabric = cluster.fabric;
   out += fmt::format(", {} {}, {} leaf switch{}", fabric.network, to_string(fabric.kind),

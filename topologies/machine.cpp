@@ -272,14 +272,14 @@ void read_nvlinks(TomlTable& root, MachineBuilder& builder, const Gpu& gpu, int 
   table->finish();
 }
 
-Machine read_machine(TomlTable root, const std::string& file) {
+Machine read_machine(TomlTable root) {
   const std::string full_name = root.string("full_name");
   const std::string source = root.string("source");
   if (source.empty()) {
     throw InputError(root.where("source"), "is empty; accepted: where the figures come from");
   }
   const std::string gpu_name = root.string("gpu");
-  const catalog::File gpu_file = catalog::find("gpu", gpu_name, file);
+  const catalog::File gpu_file = catalog::find("gpu", gpu_name, root.where("gpu"));
   Gpu gpu = parse_gpu(gpu_file.text, gpu_file.name);
   gpu.name = gpu_file.key;
   gpu.pcie_p2p = root.boolean_or("pcie_p2p", gpu.pcie_p2p);
@@ -313,7 +313,7 @@ Machine read_machine(TomlTable root, const std::string& file) {
 }  // namespace
 
 Machine parse_machine(std::string_view text, const std::string& file) {
-  Machine machine = read_machine(TomlTable::from_text(text, file), file);
+  Machine machine = read_machine(TomlTable::from_text(text, file));
   machine.name = file;
   return machine;
 }

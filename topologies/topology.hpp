@@ -148,12 +148,12 @@ struct ClusterOptions {
   int nodes = 0;          // 0: as many as gpus needs
   int gpus = 0;           // world size; 0: nodes * gpus_per_node
   int gpus_per_node = 0;  // 0: all of the machine
-  std::optional<FabricKind> fabric;
-  std::optional<double> oversubscription;
-  std::optional<bool> gpudirect_rdma;
-  std::optional<double> nic_gbps;
-  std::optional<std::string> network;
-  std::optional<int> leaf_ports;
+  std::optional<FabricKind> fabric = {};
+  std::optional<double> oversubscription = {};
+  std::optional<bool> gpudirect_rdma = {};
+  std::optional<double> nic_gbps = {};
+  std::optional<std::string> network = {};
+  std::optional<int> leaf_ports = {};
 };
 
 // Ranks fill nodes in order: rank r is local GPU r % gpus_per_node of node r / gpus_per_node; the

@@ -160,7 +160,26 @@ class Reader {
     device.name = fmt::format("pcie{}", device.index);
     const Vertex vertex = add(std::move(device), pci);
     connect_pcie(vertex, parent, pci);
-    for (const pugi::xml_node child : pci.children("pci")) add_pci(child, vertex, depth + 1);
+    for (const pugi::xml_node child : pci.children("pci")) {
+      if (broadcom_generation(pci, 0) > 0 &&
+          broadcom_generation(child, 1) == broadcom_generation(pci, 0)) {
+        for (const pugi::xml_node below : child.children("pci")) add_pci(below, vertex, depth + 2);
+      } else {
+        add_pci(child, vertex, depth + 1);
+      }
+    }
+  }
+
+  // Broadcom PEX switches show two levels although every port has the full rate: they are one.
+  static int broadcom_generation(const pugi::xml_node& pci, std::uint64_t level) {
+    const auto part = [&](const char* key) {
+      return std::strtoull(pci.attribute(key).value(), nullptr, 16) & 0xffff;
+    };
+    const std::uint64_t id = part("vendor") << 48 | part("device") << 32 |
+                             part("subsystem_vendor") << 16 | (part("subsystem_device") & 0xf000);
+    if (id == (0x1000c0101000a000 | level << 12)) return 4;
+    if (id == (0x1000c03010000000 | level << 12)) return 5;
+    return 0;
   }
 
   void add_gpu(const pugi::xml_node& gpu, const pugi::xml_node& pci, Vertex parent) {
@@ -210,7 +229,7 @@ class Reader {
       const double megabits = number(net, "speed", 0, -1e9, 1e9);
       device.nic_gbps = (megabits > 0 ? megabits : 10000) / 8000;
       device.nic_port = integer(net, "port", 0, 0, 1 << 20);
-      device.nic_guid = std::strtoull(net.attribute("guid").value(), nullptr, 0);
+      device.nic_guid = guid(net, nics_.size());
       device.nic_latency_us = number(net, "latency", 0, 0, 1e6);
       device.gpudirect_rdma = integer(net, "gdr", 0, 0, 1) != 0;
       const Vertex vertex = add(std::move(device), net);
@@ -224,6 +243,13 @@ class Reader {
         boost::add_edge(vertex, parent, link, machine_.graph);
       }
     }
+  }
+
+  // Ports of equal guid share an ASIC; NCCL takes those that say 0 for one, too.
+  static std::uint64_t guid(const pugi::xml_node& net, std::size_t number) {
+    if (!net.attribute("guid")) return (std::uint64_t{1} << 62) + number;
+    const std::uint64_t value = std::strtoull(net.attribute("guid").value(), nullptr, 0);
+    return value != 0 ? value : std::uint64_t{1} << 61;
   }
 
   void add_nvlinks() {
