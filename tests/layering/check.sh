@@ -82,7 +82,7 @@ while IFS=: read -r file line page; do
 done < <(tr '\n' '\0' <<<"$list" | xargs -0 -r grep -InoHE 'docs/[a-z-]+[.]md' /dev/null || true)
 while IFS=: read -r file line place; do
   name=${place##* }
-  [[ -z $file ]] || grep -qE "^(\| ($name) \||#+ $name[. ])" docs/sources.md ||
+  [[ -z $file ]] || grep -qE "^(\| ($name) \||#+ ${name}[. ])" docs/sources.md ||
     complain "$file:$line: docs/sources.md has no $name"
 done < <(tr '\n' '\0' <<<"$code" |
   xargs -0 -r grep -noHE 'docs/sources[.]md (section )?(R[0-9]+|[0-9]+([.][0-9]+)?)' /dev/null || true)

@@ -5,6 +5,8 @@
 # `git clone` of the last commit into it, and there
 #   demo      runs ./dev demo
 #   test      runs ./dev test
+#             each first as a user who may install nothing (one line says what is missing), and at
+#             the end once more without a network (nothing is left to fetch)
 #   package   installs dist/*.deb (made by ./dev package) with apt, runs stepcast --version and a
 #             forecast, then unpacks dist/*.tar.gz beside it and runs that too
 # Default: demo test. Needs root, debootstrap and a Debian mirror; mirror and apt settings are those
@@ -102,12 +104,16 @@ fi
 cp -L /etc/resolv.conf /etc/hosts "$machine/etc/" 2>/dev/null || true
 mount -t proc proc "$machine/proc"
 mount --rbind /dev "$machine/dev"
-inside() {  # runs as root on the clean machine with nothing of this one's environment
-  env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb \
-    chroot "$machine" bash -c "$1" </dev/null
+# inside [COMMAND PREFIX...] -- SHELL TEXT: runs as root on the clean machine with nothing of this
+# one's environment.
+inside() {
+  local prefix=()
+  while [[ $1 != -- ]]; do prefix+=("$1") && shift; done
+  "${prefix[@]}" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb \
+    chroot "$machine" bash -c "$2" </dev/null
 }
 for program in gcc g++ cmake ninja git ccache sudo; do
-  ! inside "command -v $program" >/dev/null || die "the bare Debian has $program"
+  ! inside -- "command -v $program" >/dev/null || die "the bare Debian has $program"
 done
 
 if [[ " ${tasks[*]} " == *" demo "* || " ${tasks[*]} " == *" test "* ]]; then
@@ -117,16 +123,25 @@ for task in "${tasks[@]}"; do
   begin "$task"
   case $task in
     demo | test)
-      inside "cd / && /stepcast/dev $task"
+      if [[ $task == "${tasks[0]}" ]]; then
+        if refused=$(inside -- "setpriv --reuid=nobody --clear-groups /stepcast/dev $task 2>&1"); then
+          die "./dev $task worked without anything installed?"
+        fi
+        [[ $refused == "dev: needs root or sudo once, to run: apt-get install "* &&
+          $(wc -l <<<"$refused") == 1 ]] || die "to a user who may install nothing it said: $refused"
+      fi
+      inside -- "cd / && /stepcast/dev $task"
       end
-      begin "$task again, nothing changed"
-      inside "cd /stepcast && ./dev $task" >"$cache/again.log" || die "$task failed the second time"
+      begin "$task again, nothing changed, no network"
+      inside unshare --net -- "cd /stepcast && ./dev $task" >"$cache/again.log" ||
+        die "$task failed the second time: $cache/again.log"
       ;;
     package)
       ls dist/*.deb >/dev/null 2>&1 || die "no dist/*.deb: run ./dev package first"
       mkdir -p "$machine/dist"
       cp dist/* "$machine/dist/"
-      inside 'set -e
+      # shellcheck disable=SC2016  # expanded on the clean machine
+      inside -- 'set -e
         export DEBIAN_FRONTEND=noninteractive
         apt-get -qq update
         apt-get -qq -y install --no-install-recommends /dist/stepcast_*.deb >/dist/apt.log 2>&1 ||
