@@ -19,9 +19,10 @@
 // meets what the next one does. Memory is checked per buffer, views resolved to what they view:
 // bytes written so far, and accesses since those that a later, ordered access of the same bytes
 // made redundant (who is ordered after the later one is ordered after both). A free hands the
-// memory to the pool's stream: whatever used it must be over there by then, or be covered by the
-// free's rule. A later alloc of that pool may hand the memory out; its users must be ordered after
-// the old ones.
+// memory back to its pool, where a later alloc may hand it out; the users of that must be ordered
+// after the old ones, unless the free's rule waited for them. The free itself need not be: a
+// gradient shard of the reduce-scatter pool is freed while the optimizer reads it on another
+// stream, and the next reduce-scatter waits for that.
 //
 // Cost: ops x (timelines + views x accesses kept), a few milliseconds for 5,000 ops.
 // Tested by tests/unit/schedule/problems_test.cpp, one test a sentence.
@@ -273,13 +274,14 @@ class OrderCheck {
     last.number = issue;
   }
 
-  void check_inherited(const BufferState& state, const Event& event, const View& view,
-                       const Clock& clock, const char* verb) {
+  void check_inherited(BufferState& state, const Event& event, const View& view, const Clock& clock,
+                       const char* verb) {
     for (const auto& [user, buffer] : state.before) {
       if (is_before(user, clock)) continue;
       add(event, fmt::format("{} {}, whose memory may be that of {}, freed before, while {} may "
                              "still use it: nothing orders the two",
                              verb, shown(s_, view), name(buffer), told(user, event)));
+      state.before.clear();  // once is enough
       return;
     }
   }
@@ -333,8 +335,6 @@ class OrderCheck {
     }
     // What is over when the memory can be handed out again on its pool.
     Clock over = host;
-    const StreamIndex pool_stream = s_.buffers[static_cast<std::size_t>(op.buffer)].pool;
-    if (!streams_.empty()) join(over, streams_[static_cast<std::size_t>(pool_stream)].data());
     if (op.free_rule == FreeRule::after_streams) {
       for (const StreamIndex stream : s_.at_streams(op.free_streams)) {
         join(over, streams_[static_cast<std::size_t>(stream)].data());
@@ -348,15 +348,9 @@ class OrderCheck {
     Pool& pool = pool_of(op.buffer);
     pool.last_user.resize(width_);
     for (const Access& access : state.accesses) {
-      if (!is_before(access.event, over)) {
-        add(event, fmt::format("frees {} while {} may still {} it: its pool's stream {} does not "
-                               "wait for it",
-                               name(op.buffer), told(access.event, event),
-                               access.write ? "write" : "read", stream_name(pool_stream)));
-        continue;
-      }
-      // A deferred free comes back when its condition holds, in order for everyone.
-      if (op.free_rule != FreeRule::host_order) continue;
+      // What a deferred free waits for is over before anyone gets the memory. Anything else may
+      // still run: whoever gets the memory next from this pool must be ordered after it.
+      if (op.free_rule != FreeRule::host_order && is_before(access.event, over)) continue;
       auto& last = pool.last_user[static_cast<std::size_t>(access.event.timeline)];
       if (last.first.op < 0 || last.first.number < access.event.number) {
         last = {access.event, op.buffer};
@@ -377,9 +371,6 @@ class OrderCheck {
 
   std::string lane_name(std::int32_t lane) const {
     return s_.lanes.empty() ? "0" : s_.lanes[static_cast<std::size_t>(lane)].name.str();
-  }
-  std::string stream_name(StreamIndex stream) const {
-    return s_.streams[static_cast<std::size_t>(stream)].name.str();
   }
   const std::string& name(BufferIndex buffer) const {
     return s_.buffers[static_cast<std::size_t>(buffer)].name.str();
