@@ -91,6 +91,31 @@ LayerWalk::LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamI
       step.workload.seq_len > 0 ? step.workload.seq_len : model.architecture.max_positions;
   const Bytes ids = 2 * 8 * step.workload.micro_batch * std::max<std::int64_t>(seq_len, 1);
   tokens_ = builder.persistent("tokens", BufferKind::input, Dtype::int64, ids);
+  find_tied_parameter();
+}
+
+void LayerWalk::find_tied_parameter() {
+  const Model& model = step_.model;
+  for (const Layer& layer : model.layers) {
+    if (layer.tied_parameter < 0) continue;
+    for (std::size_t owner = 0; owner < model.layers.size(); ++owner) {
+      const Layer& candidate = model.layers[owner];
+      if (layer.tied_parameter >= candidate.first_parameter &&
+          layer.tied_parameter < candidate.first_parameter + candidate.parameter_count) {
+        tied_owner_ = static_cast<int>(owner);
+      }
+    }
+    const Parameter& tied = model.parameters[static_cast<std::size_t>(layer.tied_parameter)];
+    tied_gradient_ = builder_.buffer("tied_gradient", BufferKind::gradient,
+                                     step_.precision.gradient,
+                                     tied.elements() * bytes_per_element(step_.precision.gradient),
+                                     compute_);
+  }
+}
+
+bool LayerWalk::feeds_tied(int layer) const {
+  return tied_gradient_ >= 0 &&
+         step_.model.layers[static_cast<std::size_t>(layer)].tied_parameter >= 0;
 }
 
 View LayerWalk::whole_or_none(BufferIndex buffer) const {

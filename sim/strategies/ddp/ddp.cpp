@@ -17,6 +17,8 @@ namespace {
 const Name cost_forward("ddp_forward");
 const Name cost_step("step_overhead");
 const Name verb_rebuild("rebuild_broadcast");
+const Name verb_upload("rebuild_upload");
+const Name verb_download("rebuild_download");
 const Name rule_rebuild("ddp.rebuild-in-second-forward");
 
 class DdpBuilder {
@@ -111,12 +113,15 @@ class DdpBuilder {
                                                  compute_);
       builder_.alloc(buffer);
       const View view = builder_.whole(buffer);
-      builder_.copy("rebuild_upload", CopyKind::host_to_device, nccl_, view.bytes, {},
-                    ViewList(view));
-      builder_.collective(verb_rebuild, CollectiveKind::broadcast, world_, nccl_, Dtype::int32,
-                          elements, Reduction::none, ViewList(view), ViewList(view), 0);
-      const OpRef down{builder_.copy("rebuild_download", CopyKind::device_to_host, nccl_,
-                                     view.bytes, ViewList(view), {}),
+      const OpIndex up = builder_.copy(verb_upload, CopyKind::host_to_device, compute_, view.bytes,
+                                       {}, ViewList(view));
+      builder_.stream_wait(nccl_, up);
+      const OpIndex sent = builder_.collective(verb_rebuild, CollectiveKind::broadcast, world_,
+                                               nccl_, Dtype::int32, elements, Reduction::none,
+                                               ViewList(view), ViewList(view), 0);
+      builder_.stream_wait(compute_, sent);
+      const OpRef down{builder_.copy(verb_download, CopyKind::device_to_host, compute_, view.bytes,
+                                     ViewList(view), {}),
                        0};
       builder_.host_wait(std::span<const OpRef>(&down, 1));
       builder_.free(buffer);

@@ -1,0 +1,61 @@
+#pragma once
+// Helpers of the worked examples: run a schedule in both engines and look an op's span up by name.
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/engines/engine.hpp"
+#include "sim/schedule/problems.hpp"
+#include "sim/strategies/strategy.hpp"
+
+namespace stepcast::testing {
+
+inline std::vector<std::unique_ptr<Engine>> both_engines() {
+  std::vector<std::unique_ptr<Engine>> engines;
+  engines.push_back(make_formula_engine());
+  engines.push_back(make_fluid_engine());
+  return engines;
+}
+
+// What is wrong with a schedule, one sentence a line; "" is sound.
+inline std::string faults(const Schedule& schedule) {
+  std::string text;
+  for (const std::string& sentence : problems(schedule)) text += sentence + "\n";
+  return text;
+}
+
+// Spans of the first executed step by op name.
+class Events {
+ public:
+  Events(Engine& engine, const Schedule& schedule, const std::function<Seconds(const Op&)>& cost) {
+    const CostTable costs = costs_by(schedule, cost);
+    RunOptions options;
+    options.programs = {static_cast<int>(schedule.roles[0].steps.size()) - 1};
+    timeline_ = engine.run(schedule, costs, options);
+    const std::vector<std::string> names = op_names(schedule, schedule.roles[0].steps.back());
+    for (const Span& span : timeline_.spans) {
+      if (span.step == 0) spans_[names[static_cast<std::size_t>(span.op)]] = span;
+    }
+  }
+
+  void check(const std::string& name, Seconds start, Seconds end) const {
+    INFO(timeline_.engine << ": " << name);
+    const auto found = spans_.find(name);
+    REQUIRE(found != spans_.end());
+    CHECK(found->second.start == doctest::Approx(start).epsilon(1e-6));
+    CHECK(found->second.end == doctest::Approx(end).epsilon(1e-6));
+  }
+  Seconds end() const { return timeline_.steps.at(0).end; }
+  const Timeline& timeline() const { return timeline_; }
+
+ private:
+  Timeline timeline_;
+  std::map<std::string, Span> spans_;
+};
+
+}  // namespace stepcast::testing
