@@ -153,7 +153,6 @@ void ChannelSearch::start_at_nets() {
   const int count = static_cast<int>(nets.size());
   const int channel = t_->channels;
   for (int i = 0; i < count; ++i) {
-    if (t_->pattern == Pattern::nvls && i > 0) break;
     const int n = nets[(channel + i) % count];
     const SystemVertex net = system_.nets[n];
     const Node& port = system_.graph[net];
@@ -317,10 +316,8 @@ bool ChannelSearch::better() const {
     if (t_->channels > best_->channels && t_->channels <= gpu_count_) return true;
     return channels * t_->bw_inter > best_channels * best_->bw_inter;
   }
-  // Paths that do not cross NICs are worth 15 % each.
-  const float target = 1.0f - static_cast<float>(best_->cross_nic - t_->cross_nic) * 0.15f;
   const float mine = channels * t_->bw_intra;
-  const float theirs = best_channels * best_->bw_intra * target;
+  const float theirs = best_channels * best_->bw_intra;
   if (mine != theirs) return mine > theirs;
   return t_->pattern == best_->pattern && t_->cross_nic == best_->cross_nic &&
          t_->hops < best_->hops;

@@ -77,7 +77,7 @@ class PatternSearch {
     best_.min_channels = min_channels;
     best_.max_channels = max_channels;
     if (pattern == Pattern::nvls) {
-      if (!system_.has_nvswitch() || cc_ < 90) return best_;
+      if (!system_.has_nvswitch() || cc_ < 90 || gpu_count() == 1) return best_;
       best_.max_channels = std::min(max_channels, gpu_count());
       if (!across()) best_.min_channels = best_.max_channels;
     }
