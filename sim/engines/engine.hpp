@@ -34,7 +34,7 @@ class Deadlock : public std::runtime_error {
 struct RunOptions {
   // Which StepPrograms to run, by index; empty: the first ones once each in order and the steady
   // one until its period is steady (at most max_steady times).
-  std::vector<int> programs;
+  std::vector<int> programs = {};
   int max_steady = 4;
   bool memory = true;  // record memory samples
 };

@@ -55,6 +55,11 @@ class SmallProgram {
     begin();
     return add(builder_.compute(name, builder_.stream(stream), {}, {}, {}), cost);
   }
+  OpIndex compute_with_views(const std::string& name, const std::string& stream,
+                             const std::vector<View>& reads) {
+    begin();
+    return add(builder_.compute(name, builder_.stream(stream), {}, reads, {}));
+  }
   OpIndex all_reduce(const std::string& name, const std::string& comm, const std::string& stream,
                      const Cost& cost, std::int64_t elements = 1, Axis axis = Axis::world) {
     begin();
