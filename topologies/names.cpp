@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "topologies/topology.hpp"
 
 namespace stepcast {
@@ -30,6 +32,19 @@ std::string_view to_string(FabricKind kind) {
     case FabricKind::rail_optimised: return "rail_optimised";
   }
   return "";
+}
+
+FabricKind parse_fabric_kind(std::string_view text, const Where& asked) {
+  std::string name(text);
+  std::replace(name.begin(), name.end(), '-', '_');
+  if (name == "rail_optimized") name = "rail_optimised";
+  std::vector<std::string> accepted;
+  for (const FabricKind kind :
+       {FabricKind::rail_optimised, FabricKind::leaf_spine, FabricKind::single_switch}) {
+    if (name == to_string(kind)) return kind;
+    accepted.emplace_back(to_string(kind));
+  }
+  throw not_accepted(asked, text, accepted);
 }
 
 }  // namespace stepcast

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/provenance.hpp"
 #include "base/units.hpp"
 
@@ -180,5 +181,8 @@ std::vector<std::string> network_classes();
 std::string_view to_string(DeviceKind kind);
 std::string_view to_string(LinkKind kind);
 std::string_view to_string(FabricKind kind);
+// Reads the names above, and with "-" for "_" or "optimized". Throws InputError that points to
+// ASKED.
+FabricKind parse_fabric_kind(std::string_view text, const Where& asked);
 
 }  // namespace stepcast

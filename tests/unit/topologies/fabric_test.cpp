@@ -73,6 +73,15 @@ TEST_CASE("a leaf of one node sends everything out") {
   CHECK(nic_gbps(c, ring_crossing(c)) == 25);
 }
 
+TEST_CASE("fabrics are read by their names") {
+  CHECK(parse_fabric_kind("leaf_spine", {}) == FabricKind::leaf_spine);
+  CHECK(parse_fabric_kind("rail-optimized", {}) == FabricKind::rail_optimised);
+  CHECK_THROWS_WITH_AS(parse_fabric_kind("fat_tree", {"", 0, "--fabric"}),
+                       "--fabric: 'fat_tree' is not accepted; accepted: rail_optimised, "
+                       "leaf_spine, single_switch",
+                       InputError);
+}
+
 TEST_CASE("a machine without NIC has no speed between nodes") {
   const Cluster c = make_cluster(load_machine("rtx-3090-2x"), {});
   CHECK_THROWS_AS(nic_gbps(c, 0), InputError);
