@@ -110,13 +110,14 @@ void block_memory(const Sizes& z, LayerWork& work) {
     work.forward_workspace =
         std::max({attention_alive, mlp_alive, work.forward_workspace + stream}) + copies;
   }
-  // Backward: the gradients of both ends of a branch, of its insides, and FlashAttention's fp32
-  // sum of the queries' gradient or the gradients of the scores and of the softmax.
+  // Backward: the gradient that enters a branch where it is not the output's own, those of its
+  // insides, and FlashAttention's fp32 sum of the queries' gradient or the gradients of the scores
+  // and of the softmax.
   const Bytes extra = w.fused_attention ? 4 * z.tokens * z.query : 2 * scores;
-  const Bytes ends = stream + hidden;
-  const Bytes attention_gradients = ends + query + projections + extra;
-  const Bytes mlp_gradients = ends + (gated ? 3 : 2) * inner;
-  const Bytes norm_gradients = stream + norm_result + norm_workspace(z, width);
+  const Bytes entry = z.casts || a.residual_dropout ? hidden : 0;
+  const Bytes attention_gradients = entry + query + projections + extra;
+  const Bytes mlp_gradients = entry + (gated ? 3 : 2) * inner;
+  const Bytes norm_gradients = hidden + norm_result + norm_workspace(z, width);
   work.backward_workspace = std::max({attention_gradients, mlp_gradients, norm_gradients});
 }
 

@@ -108,7 +108,7 @@ bool looks_like_path(const std::string& text) {
 std::string config_path(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored)) return path;
-  const std::string inside = (std::filesystem::path(path) / "config.json").string();
+  std::string inside = (std::filesystem::path(path) / "config.json").string();
   if (!std::filesystem::exists(inside, ignored)) {
     throw InputError({path, 0, ""},
                      "is a directory without a config.json; accepted: a config.json "

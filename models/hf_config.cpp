@@ -234,6 +234,7 @@ Dtype read_dtype(const JsonReader& json) {
 
 std::vector<std::string> hf_model_types() {
   std::vector<std::string> names;
+  names.reserve(model_types.size());
   for (const ModelType& known : model_types) names.emplace_back(known.name);
   return names;
 }

@@ -18,8 +18,10 @@ std::int64_t Model::parameter_elements() const {
 
 std::int64_t Model::parameter_elements(const Layer& layer) const {
   std::int64_t sum = 0;
-  for (int i = 0; i < layer.parameter_count; ++i) {
-    sum += parameters[static_cast<std::size_t>(layer.first_parameter + i)].elements();
+  const auto first = static_cast<std::size_t>(layer.first_parameter);
+  const auto end = first + static_cast<std::size_t>(layer.parameter_count);
+  for (std::size_t at = first; at < end; ++at) {
+    sum += parameters[at].elements();
   }
   return sum;
 }

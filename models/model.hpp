@@ -132,7 +132,8 @@ struct LayerWork {
   // Bytes that the recompute makes and backward frees again (0 without checkpointing).
   Bytes recomputed_activations = 0;
   // Largest short-lived working set within the layer beyond saved tensors (logits in fp32, unfused
-  // scores, gradients of activations).
+  // scores, gradients of activations). The layer's output and the gradients of its input and output
+  // are the caller's.
   Bytes forward_workspace = 0;
   Bytes backward_workspace = 0;
   Bytes output = 0;  // the hidden state handed to the next layer

@@ -86,7 +86,7 @@ void final_norm_work(const Sizes& z, LayerWork& work) {
   work.saved_activations = z.stream * width;
   work.output = z.element * width;
   work.forward_workspace = norm_workspace(z, width) + (z.stream - z.element) * width;
-  work.backward_workspace = z.stream * width + norm_workspace(z, width);
+  work.backward_workspace = norm_workspace(z, width) + (z.stream - z.element) * width;
 }
 
 void loss_work(const Sizes& z, LayerWork& work) {

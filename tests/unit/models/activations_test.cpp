@@ -162,3 +162,26 @@ TEST_CASE("under autocast GPT-2 keeps 38sbh, and an unfused softmax of fp32 7as/
   CHECK(block(load_model("gpt2"), w).saved_activations ==
         66ll * 1024 * 768 + 9ll * 12 * 1024 * 1024);
 }
+
+TEST_CASE("a block's backward needs its MLP's gradients besides the states at its ends") {
+  Workload w;
+  w.seq_len = 8192;
+  const LayerWork work = block(load_model("llama-3-8b"), w);
+  // gradients of the product, of silu and of up; more than q, k, v, their gradients' inputs
+  CHECK(work.backward_workspace == 3 * 2ll * 8192 * 14336);
+  CHECK(work.forward_workspace == 8ll * 8192 * 4096);  // an eager RMSNorm's two fp32 copies
+  w.fused_attention = false;  // gradients of softmax and scores, of o's input and of q, k, v
+  const Bytes scores = 2ll * 32 * 8192 * 8192;
+  CHECK(block(load_model("llama-3-8b"), w).backward_workspace ==
+        2 * scores + 2ll * 8192 * (4096 + 4096 + 2 * 1024));
+  CHECK(block(load_model("llama-3-8b"), w).forward_workspace == scores);
+}
+
+TEST_CASE("where full checkpointing keeps nothing, forward still needs its busiest moment") {
+  Workload w;
+  w.seq_len = 8192;
+  w.checkpointing = Checkpointing::full;
+  // the residual, the norm's result, silu, up and their product
+  CHECK(block(load_model("llama-3-8b"), w).forward_workspace ==
+        2ll * 8192 * (2 * 4096 + 3 * 14336));
+}

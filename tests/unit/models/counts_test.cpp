@@ -12,11 +12,15 @@ using namespace stepcast;
 
 namespace {
 
+const Parameter& parameter_of(const Model& model, const Layer& layer, int i) {
+  const auto first = static_cast<std::size_t>(layer.first_parameter);
+  return model.parameters[first + static_cast<std::size_t>(i)];
+}
+
 std::vector<std::string> names_of(const Model& model, const Layer& layer) {
-  std::vector<std::string> names;
-  for (int i = 0; i < layer.parameter_count; ++i) {
-    names.push_back(
-        model.parameters[static_cast<std::size_t>(layer.first_parameter + i)].name.str());
+  std::vector<std::string> names(static_cast<std::size_t>(layer.parameter_count));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    names[i] = parameter_of(model, layer, static_cast<int>(i)).name.str();
   }
   return names;
 }
@@ -88,9 +92,7 @@ TEST_CASE("a Llama-3-8B block holds 218,112,000 parameters in nine tensors of q 
                                  p + "mlp.gate_proj.weight", p + "mlp.up_proj.weight",
                                  p + "mlp.down_proj.weight", p + "input_layernorm.weight",
                                  p + "post_attention_layernorm.weight"});
-  const auto shape = [&](int i) {
-    return model.parameters[static_cast<std::size_t>(block.first_parameter + i)].shape;
-  };
+  const auto shape = [&](int i) { return parameter_of(model, block, i).shape; };
   CHECK(shape(0) == std::vector<std::int64_t>{4096, 4096});
   CHECK(shape(1) == std::vector<std::int64_t>{1024, 4096});
   CHECK(shape(4) == std::vector<std::int64_t>{14336, 4096});

@@ -39,18 +39,16 @@ std::vector<Bytes> buckets(const Model& model) {
 
 std::vector<std::string> block_order(const Model& model, int layer, const Workload& workload) {
   std::vector<std::string> names;
-  const Layer& which = model.layers[static_cast<std::size_t>(layer)];
-  const std::string& first =
-      model.parameters[static_cast<std::size_t>(which.first_parameter)].name.str();
+  const auto first =
+      static_cast<std::size_t>(model.layers[static_cast<std::size_t>(layer)].first_parameter);
+  const auto name = [&](int i) -> const std::string& {
+    return model.parameters[first + static_cast<std::size_t>(i)].name.str();
+  };
   // "transformer.h.0." has three dots
   std::size_t prefix = 0;
-  for (int dots = 0; dots < 3; ++prefix) dots += first[prefix] == '.' ? 1 : 0;
+  for (int dots = 0; dots < 3; ++prefix) dots += name(0)[prefix] == '.' ? 1 : 0;
   for (const BackwardKernel& kernel : work_of(model, layer, workload).backward) {
-    for (const int ready : kernel.ready) {
-      names.push_back(model.parameters[static_cast<std::size_t>(which.first_parameter + ready)]
-                          .name.str()
-                          .substr(prefix));
-    }
+    for (const int ready : kernel.ready) names.push_back(name(ready).substr(prefix));
   }
   return names;
 }

@@ -14,12 +14,14 @@ namespace {
 
 std::vector<std::string> names(const std::vector<Kernel>& list) {
   std::vector<std::string> result;
+  result.reserve(list.size());
   for (const Kernel& kernel : list) result.push_back(kernel.name.str());
   return result;
 }
 
 std::vector<std::string> names(const std::vector<BackwardKernel>& list) {
   std::vector<std::string> result;
+  result.reserve(list.size());
   for (const BackwardKernel& step : list) result.push_back(step.kernel.name.str());
   return result;
 }
