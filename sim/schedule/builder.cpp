@@ -278,6 +278,26 @@ OpIndex ScheduleBuilder::free_after(BufferIndex buffer, OpRef awaited) {
   return index;
 }
 
+OpIndex ScheduleBuilder::find(Phase phase, Name verb, UnitIndex unit, int micro_batch) const {
+  const std::vector<Op>& ops = schedule_.roles.back().steps.back().ops;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (ops[i].phase == phase && ops[i].verb == verb && ops[i].unit == unit &&
+        ops[i].micro_batch == micro_batch) {
+      return static_cast<OpIndex>(i);
+    }
+  }
+  return -1;
+}
+
+void ScheduleBuilder::set_ref(std::int32_t index, OpRef ref) {
+  schedule_.refs[static_cast<std::size_t>(index)] = ref;
+}
+
+void ScheduleBuilder::drop_first_step() {
+  std::vector<StepProgram>& steps = schedule_.roles.back().steps;
+  steps.erase(steps.begin());
+}
+
 Schedule ScheduleBuilder::take() { return std::exchange(schedule_, Schedule{}); }
 
 }  // namespace stepcast

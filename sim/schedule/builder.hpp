@@ -70,6 +70,16 @@ class ScheduleBuilder {
 
   OpIndex last() const;  // index of the op appended last
   const Schedule& peek() const { return schedule_; }
+  // An op of the current step.
+  const Op& op(OpIndex index) const {
+    return schedule_.roles.back().steps.back().ops[static_cast<std::size_t>(index)];
+  }
+  // The first op of the current step with this key, or -1.
+  OpIndex find(Phase phase, Name verb, UnitIndex unit, int micro_batch) const;
+  // A wait on the step before, known only once this step is complete: `index` into Schedule::refs.
+  void set_ref(std::int32_t index, OpRef ref);
+  // Forgets the first StepProgram of the current role: it was only walked for what it leaves behind.
+  void drop_first_step();
   Schedule take();  // the finished schedule; the builder is empty then
 
  private:

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "sim/strategies/ddp/ddp.hpp"
+#include "sim/strategies/fsdp1/fsdp1.hpp"
 #include "sim/strategies/fsdp2/fsdp2.hpp"
 
 namespace stepcast {
@@ -24,15 +25,49 @@ constexpr std::array<std::pair<std::string_view, StrategyKind>, 8> kinds{{
     {"hsdp", StrategyKind::hsdp},
 }};
 
+constexpr std::array<std::pair<std::string_view, ShardingStrategy>, 5> shardings{{
+    {"FULL_SHARD", ShardingStrategy::full_shard},
+    {"SHARD_GRAD_OP", ShardingStrategy::shard_grad_op},
+    {"NO_SHARD", ShardingStrategy::no_shard},
+    {"HYBRID_SHARD", ShardingStrategy::hybrid_shard},
+    {"_HYBRID_SHARD_ZERO2", ShardingStrategy::hybrid_shard_zero2},
+}};
+
 void require(bool holds, const std::string& key, const std::string& message) {
   if (!holds) throw InputError({"", 0, key}, message);
+}
+
+std::string built_names() {
+  std::string names;
+  for (const auto& [name, kind] : kinds) {
+    if (is_built(kind)) names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  return names;
+}
+
+// Which meshes FSDP1's strategies run on.
+void check_sharding(const TrainingStep& step) {
+  const ShardingStrategy sharding = step.strategy.sharding;
+  const std::string name(to_string(sharding));
+  const Mesh mesh = step.mesh;
+  switch (sharding) {
+    case ShardingStrategy::full_shard:
+    case ShardingStrategy::shard_grad_op:
+      require(mesh.replicate == 1, "mesh", name + " shards over all ranks; accepted: one shard group");
+      break;
+    case ShardingStrategy::no_shard:
+      require(mesh.shard == 1, "mesh", name + " shards nothing; accepted: a shard group of 1");
+      break;
+    case ShardingStrategy::hybrid_shard:
+    case ShardingStrategy::hybrid_shard_zero2: break;
+  }
 }
 
 void check(const TrainingStep& step) {
   const StrategyKind kind = step.strategy.kind;
   const std::string name(to_string(kind));
   require(is_built(kind), "strategy",
-          fmt::format("'{}' is not built yet; accepted: ddp, fsdp2, hsdp", name));
+          fmt::format("'{}' is not built yet; accepted: {}", name, built_names()));
   require(step.mesh.replicate >= 1 && step.mesh.shard >= 1, "mesh",
           fmt::format("{} x {} is not a mesh; accepted: 1 or more each", step.mesh.replicate,
                       step.mesh.shard));
@@ -40,6 +75,7 @@ void check(const TrainingStep& step) {
           "ddp replicates everything; accepted: a shard group of 1");
   require(kind != StrategyKind::fsdp2 || step.mesh.replicate == 1, "mesh",
           "fsdp2 shards over all ranks; accepted: one shard group (hsdp replicates)");
+  if (kind == StrategyKind::fsdp1) check_sharding(step);
   require(step.accumulation >= 1 && step.accumulation <= 32767, "accumulation",
           fmt::format("{} is out of range; accepted: 1 to 32767 micro-batches", step.accumulation));
   const std::vector<std::string> recipes = precision_recipes_of(kind);
@@ -61,12 +97,20 @@ void check(const TrainingStep& step) {
 }  // namespace
 
 bool is_built(StrategyKind kind) {
-  return kind == StrategyKind::ddp || kind == StrategyKind::fsdp2 || kind == StrategyKind::hsdp;
+  return kind == StrategyKind::ddp || kind == StrategyKind::fsdp1 ||
+         kind == StrategyKind::fsdp2 || kind == StrategyKind::hsdp;
 }
 
 Schedule build_schedule(const TrainingStep& step) {
   check(step);
-  return step.strategy.kind == StrategyKind::ddp ? ddp::build(step) : fsdp2::build(step);
+  switch (step.strategy.kind) {
+    case StrategyKind::ddp: return ddp::build(step);
+    case StrategyKind::fsdp1: return fsdp1::build(step);
+    case StrategyKind::fsdp2:
+    case StrategyKind::hsdp: return fsdp2::build(step);
+    default: break;
+  }
+  STEPCAST_ASSERT(false, "a strategy that is built but not dispatched");
 }
 
 std::string_view to_string(StrategyKind kind) {
@@ -83,6 +127,33 @@ StrategyKind parse_strategy(const std::string& name) {
     accepted.emplace_back(known);
   }
   throw not_accepted({"", 0, "strategy"}, name, accepted);
+}
+
+std::string_view to_string(ShardingStrategy sharding) {
+  for (const auto& [name, value] : shardings) {
+    if (value == sharding) return name;
+  }
+  return "";
+}
+
+ShardingStrategy parse_sharding(const std::string& name) {
+  std::vector<std::string> accepted;
+  int number = 0;
+  for (const auto& [known, value] : shardings) {
+    // PyTorch's enum counts from 1, and configuration files use the number too.
+    if (known == name || std::to_string(++number) == name) return value;
+    accepted.emplace_back(known);
+  }
+  throw not_accepted({"", 0, "sharding_strategy"}, name, accepted);
+}
+
+std::string_view to_string(BackwardPrefetchMode mode) {
+  switch (mode) {
+    case BackwardPrefetchMode::pre: return "BACKWARD_PRE";
+    case BackwardPrefetchMode::post: return "BACKWARD_POST";
+    case BackwardPrefetchMode::none: return "none";
+  }
+  return "";
 }
 
 std::string_view to_string(AccumulationSync sync) {

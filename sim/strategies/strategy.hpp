@@ -52,6 +52,17 @@ enum class AccumulationSync : std::uint8_t {
   reduce_scatter_every,  // HSDP: reduce-scatter every micro-batch, all-reduce in the last
 };
 
+// FSDP1's names.
+enum class ShardingStrategy : std::uint8_t {
+  full_shard,          // FULL_SHARD: gather in forward and in backward
+  shard_grad_op,       // SHARD_GRAD_OP: keep the parameters from forward to backward
+  no_shard,            // NO_SHARD: all-reduce a flat gradient a unit
+  hybrid_shard,        // HYBRID_SHARD: FULL_SHARD inside a group, all-reduce across groups
+  hybrid_shard_zero2,  // _HYBRID_SHARD_ZERO2
+};
+
+enum class BackwardPrefetchMode : std::uint8_t { pre, post, none };
+
 struct StrategyOptions {
   StrategyKind kind = StrategyKind::ddp;
 
@@ -65,6 +76,13 @@ struct StrategyOptions {
   bool reshard_after_backward = true;
   WrapPolicy wrap = WrapPolicy::block;
   bool separate_reduce_scatter_group = false;
+
+  // fsdp1
+  ShardingStrategy sharding = ShardingStrategy::full_shard;
+  BackwardPrefetchMode backward_prefetch = BackwardPrefetchMode::pre;
+  bool forward_prefetch = false;
+  bool limit_all_gathers = true;
+  bool use_orig_params = true;
 
   AccumulationSync accumulation_sync = AccumulationSync::last;
 };
@@ -86,6 +104,9 @@ struct TrainingStep {
 Schedule build_schedule(const TrainingStep& step);
 
 bool is_built(StrategyKind kind);
+std::string_view to_string(ShardingStrategy sharding);          // as PyTorch writes it
+ShardingStrategy parse_sharding(const std::string& name);       // names or numbers 1 to 5
+std::string_view to_string(BackwardPrefetchMode mode);
 std::string_view to_string(StrategyKind kind);
 StrategyKind parse_strategy(const std::string& name);  // InputError lists the names
 std::string_view to_string(AccumulationSync sync);

@@ -2,52 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/unit/strategies/three_units.hpp"
 #include "tests/unit/strategies/worked.hpp"
 
 namespace stepcast {
 namespace {
 
-// Three blocks as units; embedding, final norm and head are the root's.
-TrainingStep three_units() {
-  Architecture a;
-  a.family = Family::llama;
-  a.hidden = 64;
-  a.layers = 3;
-  a.heads = 4;
-  a.kv_heads = 4;
-  a.head_size = 16;
-  a.ffn_hidden = 128;
-  a.vocabulary = 256;
-  TrainingStep step;
-  step.model = build_model("three", a);
-  step.workload.seq_len = 32;
-  step.mesh = {1, 8};
-  step.precision = precision_recipe("bf16-mixed");
-  step.strategy.kind = StrategyKind::fsdp2;
-  return step;
-}
+using Costs = testing::UnitCosts;
 
-struct Costs {
-  const Schedule* schedule;
-  Seconds unit_collective = 2;  // all-gather and reduce-scatter of a unit; the root's take 1
-  Seconds all_reduce = 4;
-
-  Seconds operator()(const Op& op) const {
-    const std::string unit =
-        op.unit < 0 ? "" : schedule->units[static_cast<std::size_t>(op.unit)].str();
-    if (op.kind == OpKind::collective) {
-      if (op.collective == CollectiveKind::all_reduce) return all_reduce;
-      return unit == "root" ? 1 : unit_collective;
-    }
-    if (op.verb != Name("compute")) return 0;
-    const bool forward = op.phase == Phase::forward;
-    const std::string& name = unit;
-    if (name.find("layers.") == 0) return forward ? 3 : 6;
-    if (name == "embedding") return 1;
-    if (name == "head") return forward ? 1 : 2;
-    return 0;  // final norm
-  }
-};
+TrainingStep three_units() { return testing::units_and_root(3, StrategyKind::fsdp2); }
 
 // The blocks' names come from the model; the tests speak of units 0 to 2.
 std::vector<std::string> block_names(const Model& model) {
@@ -228,7 +191,7 @@ TEST_CASE("what a user can get wrong is an InputError") {
   step = three_units();
   step.strategy.kind = StrategyKind::zero3;
   CHECK_THROWS_WITH_AS(build_schedule(step),
-                       "strategy: 'zero3' is not built yet; accepted: ddp, fsdp2, hsdp", InputError);
+                       "strategy: 'zero3' is not built yet; accepted: ddp, fsdp1, fsdp2, hsdp", InputError);
   step = three_units();
   step.accumulation = 0;
   CHECK_THROWS_AS(build_schedule(step), InputError);

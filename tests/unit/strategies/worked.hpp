@@ -32,12 +32,17 @@ inline std::string faults(const Schedule& schedule) {
 // Spans of the first executed step by op name.
 class Events {
  public:
-  Events(Engine& engine, const Schedule& schedule, const std::function<Seconds(const Op&)>& cost) {
+  // Runs one StepProgram alone, the last (steady) one unless said otherwise.
+  Events(Engine& engine, const Schedule& schedule, const std::function<Seconds(const Op&)>& cost,
+         int program = -1) {
+    const std::vector<StepProgram>& steps = schedule.roles[0].steps;
+    if (program < 0) program = static_cast<int>(steps.size()) - 1;
     const CostTable costs = costs_by(schedule, cost);
     RunOptions options;
-    options.programs = {static_cast<int>(schedule.roles[0].steps.size()) - 1};
+    options.programs = {program};
     timeline_ = engine.run(schedule, costs, options);
-    const std::vector<std::string> names = op_names(schedule, schedule.roles[0].steps.back());
+    const std::vector<std::string> names =
+        op_names(schedule, steps[static_cast<std::size_t>(program)]);
     for (const Span& span : timeline_.spans) {
       if (span.step == 0) spans_[names[static_cast<std::size_t>(span.op)]] = span;
     }

@@ -1,0 +1,231 @@
+#include "sim/strategies/fsdp1/fsdp1.hpp"
+
+#include <vector>
+
+#include "sim/strategies/common/layer_walk.hpp"
+#include "sim/strategies/common/optimizer.hpp"
+#include "sim/strategies/common/view_list.hpp"
+#include "sim/strategies/fsdp1/gather.hpp"
+#include "sim/strategies/fsdp1/prefetch.hpp"
+#include "sim/strategies/fsdp1/reduce.hpp"
+#include "sim/strategies/fsdp1/unit.hpp"
+
+namespace stepcast::fsdp1 {
+namespace {
+
+const Name cost_step("step_overhead");
+const Name cost_pre_forward("fsdp1_pre_forward");
+const Name cost_post_forward("fsdp1_post_forward");
+const Name cost_pre_backward("fsdp1_pre_backward");
+const Name cost_post_backward("fsdp1_post_backward");
+const Name cost_finalize("fsdp1_finalize_backward");
+
+Streams declare_streams(ScheduleBuilder& builder, const TrainingStep& step) {
+  const bool hybrid = step.mesh.replicate > 1 && step.mesh.shard > 1;
+  // PyTorch raises the priority of the three only for HYBRID with the limiter on.
+  const int priority = hybrid && step.strategy.limit_all_gathers ? -1 : 0;
+  Streams streams;
+  streams.compute = builder.stream("compute");
+  streams.unshard = builder.stream("unshard", priority);
+  streams.pre_unshard = builder.stream("pre_unshard", priority);
+  streams.post_backward = builder.stream("post_backward", priority);
+  streams.all_reduce = hybrid ? builder.stream("all_reduce") : streams.post_backward;
+  streams.shard = builder.communicator("shard", Axis::shard);
+  if (step.mesh.replicate > 1) {
+    streams.replicate = builder.communicator("replicate", Axis::replicate);
+  }
+  return streams;
+}
+
+class Fsdp1Builder {
+ public:
+  explicit Fsdp1Builder(const TrainingStep& step)
+      : step_(step),
+        policy_(policy_of(step.strategy.sharding)),
+        builder_("fsdp1 " + step.model.name, step.mesh),
+        streams_(declare_streams(builder_, step)),
+        walk_(builder_, step, streams_.compute),
+        units_(declare_units(builder_, step, streams_)),
+        gather_(builder_, step, streams_, walk_),
+        reduce_(builder_, step, streams_, walk_) {
+    builder_.lane("main");
+    unit_of_layer_.assign(step.model.layers.size(), -1);
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      for (const int layer : units_[u].wrap.layers) {
+        unit_of_layer_[static_cast<std::size_t>(layer)] = static_cast<int>(u);
+      }
+      if (units_[u].wrap.root) root_ = static_cast<int>(u);
+    }
+  }
+
+  Schedule build() {
+    builder_.role("all", 0, step_.mesh.world_size());
+    for (const char* name : {"first", "second", "steady"}) {
+      builder_.step(name);
+      one_step();
+      gather_.end_step();
+      order_.iteration_ended();
+    }
+    // The steady step needs what the earlier ones leave in the limiter's queue; who did not ask for
+    // them does not get them.
+    if (!step_.first_step) {
+      builder_.drop_first_step();
+      builder_.drop_first_step();
+    }
+    return builder_.take();
+  }
+
+ private:
+  Unit& unit(int index) { return units_[static_cast<std::size_t>(index)]; }
+  bool last(int micro_batch) const { return micro_batch == step_.accumulation - 1; }
+  bool syncs(int micro_batch) const {
+    return last(micro_batch) || step_.strategy.accumulation_sync != AccumulationSync::last;
+  }
+
+  bool visit_begins(int layer, int step) const {
+    const int mine = unit_of_layer_[static_cast<std::size_t>(layer)];
+    if (mine < 0 || mine == root_) return false;
+    const int neighbour = layer - step;
+    if (neighbour < 0 || neighbour >= walk_.layers()) return true;
+    return unit_of_layer_[static_cast<std::size_t>(neighbour)] != mine;
+  }
+
+  ViewList weights_of(int layer) {
+    const int mine = unit_of_layer_[static_cast<std::size_t>(layer)];
+    return mine < 0 ? ViewList() : ViewList(builder_.whole(unit(mine).unsharded));
+  }
+
+  void host(Name cost, int unit_index, Phase phase, int micro_batch) {
+    builder_.at(phase, unit_index < 0 ? -1 : unit(unit_index).name, micro_batch);
+    builder_.host_work(cost, 1);
+  }
+
+  void one_step() {
+    builder_.at(Phase::load);
+    builder_.host_work(cost_step, 1);
+    for (int m = 0; m < step_.accumulation; ++m) {
+      forward(m);
+      backward(m);
+    }
+    optimizer();
+    if (step_.sync_every_step) builder_.host_wait_device();
+  }
+
+  // _unshard unless a prefetch did it already.
+  void unshard_for_use(int u, Phase phase, int m) {
+    if (unit(u).prefetched) {
+      unit(u).prefetched = false;
+    } else {
+      gather_.unshard(unit(u), phase, m);
+    }
+    gather_.use(unit(u), phase, m);
+  }
+
+  void prefetch(int u, Phase phase, int m) {
+    if (u < 0 || unit(u).prefetched) return;
+    // A unit whose pre-backward has run already is not gathered again.
+    if (phase == Phase::backward && !unit(u).needs_pre_backward) return;
+    gather_.unshard(unit(u), phase, m);
+    unit(u).prefetched = true;
+  }
+
+  void pre_forward(int u, int m) {
+    host(cost_pre_forward, u, Phase::forward, m);
+    order_.pre_forward(u);
+    unshard_for_use(u, Phase::forward, m);
+    if (step_.strategy.forward_prefetch) prefetch(order_.next_forward(u), Phase::forward, m);
+  }
+
+  void post_forward(int u) {
+    order_.post_forward(u);
+    unit(u).needs_pre_backward = true;
+  }
+
+  void forward(int m) {
+    walk_.load_inputs(m);
+    order_.forward_begins();
+    gather_.streams_wait_for_compute(m);
+    if (root_ >= 0) pre_forward(root_, m);
+    for (int layer = 0; layer < walk_.layers(); ++layer) {
+      const int u = unit_of_layer_[static_cast<std::size_t>(layer)];
+      if (visit_begins(layer, +1)) pre_forward(u, m);
+      walk_.forward(layer, m, weights_of(layer));
+      if (visit_begins(layer, -1)) {
+        host(cost_post_forward, u, Phase::forward, m);
+        if (policy_.reshard_after_forward && policy_.sharded) gather_.reshard(unit(u));
+        post_forward(u);
+      }
+    }
+    if (root_ >= 0) post_forward(root_);
+  }
+
+  void pre_backward(int u, int m) {
+    host(cost_pre_backward, u, Phase::backward, m);
+    unit(u).needs_pre_backward = false;
+    unshard_for_use(u, Phase::backward, m);
+    if (step_.strategy.backward_prefetch == BackwardPrefetchMode::pre) {
+      prefetch(order_.next_backward(u), Phase::backward, m);
+    }
+  }
+
+  void post_backward(int u, int m) {
+    host(cost_post_backward, u, Phase::backward, m);
+    reduce_.concatenate(unit(u), m);
+    // FULL_SHARD frees in no_sync too; SHARD_GRAD_OP keeps the parameters until it syncs.
+    if (policy_.sharded && (syncs(m) || policy_.reshard_after_forward)) gather_.reshard(unit(u));
+    if (!policy_.sharded && last(m)) gather_.drop_copy(unit(u));
+    if (step_.strategy.backward_prefetch == BackwardPrefetchMode::post) {
+      prefetch(order_.next_backward(u), Phase::backward, m);
+    }
+    if (syncs(m)) reduce_.post_backward(unit(u), m);
+  }
+
+  void backward(int m) {
+    if (root_ >= 0) pre_backward(root_, m);
+    for (int layer = walk_.layers(); layer-- > 0;) {
+      const int u = unit_of_layer_[static_cast<std::size_t>(layer)];
+      if (visit_begins(layer, -1)) pre_backward(u, m);
+      builder_.at(Phase::backward, walk_.unit(layer), m);
+      reduce_.alloc_gradients(layer);
+      walk_.backward(layer, m, weights_of(layer), reduce_.gradients(layer));
+      if (visit_begins(layer, +1)) post_backward(u, m);
+    }
+    if (root_ >= 0) post_backward(root_, m);
+    host(cost_finalize, -1, Phase::backward, m);
+    reduce_.finalize(m);
+  }
+
+  void optimizer() {
+    std::vector<View> parameters;
+    std::vector<View> gradients;
+    std::vector<View> states;
+    std::int64_t elements = 0;
+    for (const Unit& unit : units_) {
+      parameters.push_back(builder_.whole(unit.shard));
+      gradients.push_back(builder_.whole(unit.gradient_shard));
+      states.push_back(builder_.whole(unit.state));
+      elements += unit.flat.shard_elements;
+    }
+    walk_.ran_on_compute(optimizer_step(builder_, step_, streams_.compute, elements, parameters,
+                                        gradients, states));
+    reduce_.drop_gradients(units_);
+  }
+
+  const TrainingStep& step_;
+  Policy policy_;
+  ScheduleBuilder builder_;
+  Streams streams_;
+  LayerWalk walk_;
+  std::vector<Unit> units_;
+  Gather gather_;
+  Reduce reduce_;
+  ExecutionOrder order_;
+  std::vector<int> unit_of_layer_;
+  int root_ = -1;
+};
+
+}  // namespace
+
+Schedule build(const TrainingStep& step) { return Fsdp1Builder(step).build(); }
+
+}  // namespace stepcast::fsdp1
