@@ -99,12 +99,16 @@ class Replay {
     for (LedgerMoment& step : ledger_.step_peaks) name_moment(step);
   }
 
-  void name_moment(LedgerMoment& moment) const {
+  void name_moment(LedgerMoment& moment) {
     if (moment.program < 0) return;
-    const StepProgram& step = role_.steps[static_cast<std::size_t>(moment.program)];
+    const auto program = static_cast<std::size_t>(moment.program);
+    const StepProgram& step = role_.steps[program];
     moment.step = step.name;
     if (moment.op < 0) return;
-    moment.op_name = op_names(s_, step)[static_cast<std::size_t>(moment.op)];
+    // Names of a step are made all at once and take longer than the replay: once a program.
+    op_names_.resize(role_.steps.size());
+    if (op_names_[program].empty()) op_names_[program] = op_names(s_, step);
+    moment.op_name = op_names_[program][static_cast<std::size_t>(moment.op)];
     moment.phase = step.ops[static_cast<std::size_t>(moment.op)].phase;
   }
 
@@ -112,6 +116,7 @@ class Replay {
   const Role& role_;
   std::vector<bool> alive_;  // by buffer: owns memory now
   std::vector<bool> peak_alive_;
+  std::vector<std::vector<std::string>> op_names_;  // by program
   Bytes total_ = 0;
   KindBytes by_kind_{};
   RoleLedger ledger_;
