@@ -11,7 +11,8 @@
 //
 // The order in which GPUs and NICs are tried decides among equals and, since visits are budgeted,
 // what is found at all; so it is NCCL's to the letter. Visits are counted, not timed: the result
-// does not depend on the machine it runs on. Source: NCCL 2.28.9, src/graph/search.cc.
+// does not depend on the machine it runs on. A visit takes some 40 ns.
+// Source: NCCL 2.28.9, src/graph/search.cc.
 
 #include "sim/collectives/nccl/channel_search.hpp"
 
@@ -19,7 +20,6 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "sim/collectives/nccl/paths.hpp"
 
 namespace stepcast::nccl {
 namespace {
@@ -28,184 +28,193 @@ bool is_tree(Pattern p) {
   return p == Pattern::balanced_tree || p == Pattern::split_tree || p == Pattern::tree;
 }
 
-// Speeds are kept to 1/1000 GB/s so that taking and giving back is exact.
-void take(float& left, float gbps) { left = std::round((left - gbps) * 1000.0f) / 1000.0f; }
+// Speeds are kept to 1/1000 GB/s, halves away from zero, so that taking and giving back agree.
+inline void take(float& left, float gbps) {
+  const float thousandths = (left - gbps) * 1000.0f;
+  left = static_cast<float>(static_cast<int>(thousandths + (thousandths < 0 ? -0.5f : 0.5f))) /
+         1000.0f;
+}
 
 }  // namespace
 
 ChannelSearch::ChannelSearch(const System& system)
-    : system_(system), gpu_count_(static_cast<int>(system.gpus.size())) {
+    : system_(system), routes_(system), gpu_count_(static_cast<int>(system.gpus.size())) {
+  STEPCAST_ASSERT(gpu_count_ <= max_gpus, "more than 64 GPUs in a node");
   for (const FlatLink& link : system.links) left_.push_back(link.gbps);
   for (const SystemVertex net : system.nets) {
     net_left_.push_back(static_cast<float>(system.graph[net].gbps));
   }
-  used_.assign(gpu_count_, 0);
-  for (const SystemVertex gpu : system.gpus) {
-    float pcie = 0;
-    for (const FlatLink& link : system.links) {
-      if (link.from == gpu && link.type == PathType::pix) pcie = link.gbps;
-    }
-    gpu_pcie_.push_back(pcie);
-  }
-  nets_in_order_.resize(static_cast<int>(PathType::dis) + 1);
+  used_.assign(max_channels + 1, 0);
 }
 
-int ChannelSearch::run(Trial& trial, Trial& best, int budget) {
+int ChannelSearch::run(Trial& trial, Trial& best, int budget, bool to_the_end) {
+  to_the_end_ = to_the_end;
   t_ = &trial;
   best_ = &best;
   budget_ = budget;
   t_->channels = 0;
-  t_->gpus.resize(static_cast<std::size_t>(64) * gpu_count_);
-  t_->nics.resize(128);
+  t_->gpus.resize(static_cast<std::size_t>(max_channels) * gpu_count_);
+  t_->nics.resize(std::size_t{max_channels} * 2);
   const bool ring = t_->pattern == Pattern::ring;
-  const bool nets = !system_.nets.empty();
+  const bool nets = routes_.net_count() > 0;
   back_to_net_ = !nets ? -1 : ring ? gpu_count_ - 1 : t_->pattern == Pattern::split_tree ? 1 : 0;
   back_to_first_ = !nets && ring ? gpu_count_ - 1 : -1;
   add_channel();
   return budget_;
 }
 
-const std::vector<int>& ChannelSearch::nets_of(int gpu) {
-  auto& by_gpu = nets_in_order_[static_cast<int>(t_->type_inter)];
-  if (by_gpu.empty()) {
-    for (int g = -1; g < gpu_count_; ++g) {
-      by_gpu.push_back(nets_in_order(system_, t_->type_inter, g));
+// An upper bound by bandwidth alone.
+double ChannelSearch::most_channels(const Trial& trial) const {
+  double most = 0;
+  if (trial.pattern == Pattern::nvls) {
+    // All channels come down to every GPU, that of its head twice.
+    double down = system_.links.empty() ? 0 : 1e9;
+    for (int g = 0; g < gpu_count_; ++g) {
+      down = std::min(down, double{routes_.switch_to_gpu(g).gbps});
     }
+    most = std::floor(down / trial.bw_intra * 1.0001) - 1;
+    most = std::min(most, static_cast<double>(gpu_count_));
+  } else if (routes_.net_count() > 0) {  // every channel takes its speed from the port it enters by
+    for (const SystemVertex net : system_.nets) {
+      most += std::floor(system_.graph[net].gbps / trial.bw_inter * 1.0001);
+    }
+  } else {  // every channel takes its speed from the links of all its GPUs, of a tree's but one
+    double out_of_gpus = 0;
+    for (const FlatLink& link : system_.links) {
+      if (system_.graph[link.from].kind == NodeKind::gpu) out_of_gpus += link.gbps;
+    }
+    const double senders = trial.pattern == Pattern::ring ? gpu_count_ : gpu_count_ - 1;
+    most = std::floor(out_of_gpus / (senders * double{trial.bw_intra}) * 1.0001);
   }
-  return by_gpu[gpu + 1];
+  return std::min(most, static_cast<double>(trial.max_channels));
+}
+
+bool ChannelSearch::may_better(const Trial& trial, const Trial& best) const {
+  const double most = most_channels(trial);
+  if (most < std::max(trial.min_channels, 1)) return false;
+  if (trial.pattern == Pattern::nvls) {
+    return most > best.channels ||
+           most * double{trial.bw_inter} > best.channels * double{best.bw_inter};
+  }
+  const double mine = most * double{trial.bw_intra};
+  const double theirs = best.channels * double{best.bw_intra};
+  if (mine != theirs) return mine > theirs;
+  return trial.pattern == best.pattern && trial.cross_nic == best.cross_nic &&
+         most * routes_.least_hops(trial.pattern) < double{best.hops};
 }
 
 // ---- Moving along paths ---------------------------------------------------------------------
 
-bool ChannelSearch::travel(const Path& path, SystemVertex start, int max_steps, float gbps,
-                           int* steps) {
-  const bool from_gpu = system_.graph[start].kind == NodeKind::gpu;
-  float pcie_gbps = gbps;
-  if (path.type == PathType::phb && from_gpu) {
-    for (const int id : path.links) {  // GPU to GPU through an Intel host bridge wastes a sixth
-      const Node& node = system_.graph[system_.links[id].to];
-      if (node.kind == NodeKind::cpu && node.arch == CpuArch::x86 &&
-          node.vendor == CpuVendor::intel) {
-        pcie_gbps = gbps * 6 / 5;
-      }
-    }
-  }
-  for (int step = 0; step < max_steps; ++step) {
-    const int id = path.links[step];
-    const FlatLink& link = system_.links[id];
-    const Node& to = system_.graph[link.to];
-    const float forward = link.type == PathType::pix ? pcie_gbps : gbps;
-    float backward = 0;
-    if (to.kind == NodeKind::gpu && to.compute_capability < 80 && !from_gpu) backward = forward / 8;
-    if (to.kind == NodeKind::cpu && to.arch == CpuArch::power && link.type == PathType::nvl) {
-      backward += forward;
-    }
-    if (left_[id] < forward || (backward != 0 && left_[link.reverse] < backward)) {
-      *steps = step;
+bool ChannelSearch::move(const Route& route, int steps, float gbps, int* done) {
+  const float pcie_gbps = route.intel_bridge ? gbps * 6 / 5 : gbps;
+  for (int i = 0; i < steps; ++i) {
+    const RouteStep& step = route.steps[i];
+    const float forward = step.pcie ? pcie_gbps : gbps;
+    const float backward = forward * step.reverse_share;
+    if (left_[step.link] < forward || (step.reverse >= 0 && left_[step.reverse] < backward)) {
+      *done = i;
       return false;
     }
-    take(left_[id], forward);
-    if (backward != 0) take(left_[link.reverse], backward);
+    take(left_[step.link], forward);
+    if (step.reverse >= 0) take(left_[step.reverse], backward);
   }
-  *steps = max_steps;
   return true;
 }
 
-// Takes multiple * speed from the path, or gives it back when multiple is negative.
-bool ChannelSearch::follow(SystemVertex from, SystemVertex to, float multiple, bool intra) {
-  if (from == nowhere) return true;
-  const Path& path = system_.path(from, to);
-  const PathType limit = intra ? t_->type_intra : t_->type_inter;
-  if (path.type >= PathType::dis) return false;
+// Takes multiple * speed from the route, or gives it back when multiple is negative.
+bool ChannelSearch::follow(const Route& route, float multiple, bool intra) {
+  if (route.type >= PathType::dis) return false;
   if (multiple == 1) {
-    if (path.type > limit) return false;
-    if (is_tree(t_->pattern) && system_.path(to, from).type > limit) return false;
+    const PathType limit = intra ? t_->type_intra : t_->type_inter;
+    if (route.type > limit) return false;
+    if (is_tree(t_->pattern) && route.type_back > limit) return false;
   }
   const float gbps = (intra ? t_->bw_intra : t_->bw_inter) * multiple;
-  int steps = 0;
-  if (!travel(path, from, path.hops(), gbps, &steps)) {
-    const int taken = steps;
-    travel(path, from, taken, -gbps, &steps);
+  int done = 0;
+  if (!move(route, route.hops, gbps, &done)) {
+    int ignored = 0;
+    move(route, done, -gbps, &ignored);
     return false;
   }
-  t_->hops += multiple * static_cast<float>(path.hops());
+  t_->hops += multiple * static_cast<float>(route.hops);
   return true;
 }
 
 // ---- Channels -------------------------------------------------------------------------------
 
 void ChannelSearch::add_channel() {
-  if (!system_.nets.empty()) return start_at_nets();
-  if (t_->pattern == Pattern::nvls)
-    return try_gpu(0, back_to_net_, Order::free, nowhere, t_->channels);
-  if (t_->channels == 0) {
-    try_gpu(0, back_to_net_, Order::pci, nowhere, 0);
-  } else {
-    try_gpu(0, back_to_net_, Order::replay, nowhere, t_->gpus[(t_->channels - 1) * gpu_count_]);
+  if (routes_.net_count() > 0) return start_at_nets();
+  const int channel = t_->channels;
+  if (t_->pattern == Pattern::nvls) {
+    return try_gpu(0, back_to_net_, Order::free, From::nowhere, -1, channel);
   }
-  if (t_->same_channels && t_->channels > 0) return;
-  for (int g = 0; g < gpu_count_; ++g) try_gpu(0, back_to_net_, Order::free, nowhere, g);
+  if (channel == 0) {
+    try_gpu(0, back_to_net_, Order::pci, From::nowhere, -1, 0);
+  } else {
+    const int first = t_->gpus[(channel - 1) * gpu_count_];
+    try_gpu(0, back_to_net_, Order::replay, From::nowhere, -1, first);
+  }
+  if (t_->same_channels && channel > 0) return;
+  for (int g = 0; g < gpu_count_; ++g) {
+    try_gpu(0, back_to_net_, Order::free, From::nowhere, -1, g);
+  }
 }
 
 void ChannelSearch::start_at_nets() {
-  const int gbps = static_cast<int>(t_->bw_inter);
-  const std::vector<int>& nets = nets_of(-1);
+  const auto gbps = static_cast<float>(static_cast<int>(t_->bw_inter));
+  const std::vector<int>& nets = routes_.nets(t_->type_inter, -1);
   const int count = static_cast<int>(nets.size());
   const int channel = t_->channels;
   for (int i = 0; i < count; ++i) {
-    const int n = nets[(channel + i) % count];
-    const SystemVertex net = system_.nets[n];
-    const Node& port = system_.graph[net];
-    if (net_left_[n] < static_cast<float>(gbps)) continue;
+    const int net = nets[(channel + i) % count];
+    if (net_left_[net] < gbps) continue;
     const bool second_of_pair = t_->cross_nic == 2 && (channel & 1) != 0;
-    if (second_of_pair && t_->nics[(channel - 1) * 2 + 1] != n) continue;
-    t_->nics[channel * 2] = n;
-    t_->latency_inter_us = static_cast<float>(port.latency_us);
-    const auto use_port = [&](float amount) {
-      for (std::size_t other = 0; other < system_.nets.size(); ++other) {
-        const Node& o = system_.graph[system_.nets[other]];
-        if (o.asic == port.asic && o.port == port.port) net_left_[other] -= amount;
-      }
-    };
-    use_port(static_cast<float>(gbps));
-    if (t_->pattern == Pattern::nvls) {
-      bool duplicate = port.local_gpu < 0 || channel >= count;
-      for (int c = 0; c < channel; ++c) {
-        duplicate = duplicate || t_->gpus[c * gpu_count_] == port.local_gpu;
-      }
-      if (!duplicate) try_gpu(0, back_to_net_, Order::free, net, port.local_gpu);
-    } else if (channel > 0 && t_->same_channels) {
-      try_gpu(0, back_to_net_, Order::replay, net, t_->gpus[(channel - 1) * gpu_count_]);
-    } else {
-      if (channel == 0 && system_.nvs.empty()) {
-        // The plain order sets a reference; it has a small budget of its own.
-        const int saved = budget_;
-        budget_ = 1 << 10;
-        try_gpu(0, back_to_net_, Order::pci, net, 0);
-        budget_ = budget_ == -1 ? -1 : saved;
-      }
-      if (port.local_gpu >= 0) try_gpu(0, back_to_net_, Order::free, net, port.local_gpu);
-      PathType type = PathType::dis;
-      const std::vector<int> local = nearest(system_, net, system_.gpus, &type);
-      if (type != PathType::dis) {
-        for (const int g : local) {
-          if (g != port.local_gpu) try_gpu(0, back_to_net_, Order::free, net, g);
-        }
-      }
-    }
-    use_port(-static_cast<float>(gbps));
+    if (second_of_pair && t_->nics[(channel - 1) * 2 + 1] != net) continue;
+    t_->nics[channel * 2] = net;
+    t_->latency_inter_us = static_cast<float>(system_.graph[system_.nets[net]].latency_us);
+    for (const int port : routes_.same_port(net)) net_left_[port] -= gbps;
+    start_at_net(net);
+    for (const int port : routes_.same_port(net)) net_left_[port] += gbps;
   }
 }
 
-void ChannelSearch::try_gpu(int step, int back_to_net, Order order, SystemVertex from, int gpu) {
-  const SystemVertex to = system_.gpus[gpu];
-  const bool intra = from != nowhere && system_.graph[from].kind == NodeKind::gpu;
-  if (!follow(from, to, 1, intra)) return;
-  const std::uint64_t bit = std::uint64_t{1} << t_->channels;
-  used_[gpu] ^= bit;
+void ChannelSearch::start_at_net(int net) {
+  const int channel = t_->channels;
+  if (t_->pattern == Pattern::nvls) {
+    const int head = system_.graph[system_.nets[net]].local_gpu;
+    if (head < 0 || channel >= routes_.net_count()) return;
+    for (int c = 0; c < channel; ++c) {
+      if (t_->gpus[c * gpu_count_] == head) return;  // it heads another channel by another NIC
+    }
+    return try_gpu(0, back_to_net_, Order::free, From::net, net, head);
+  }
+  if (channel > 0 && t_->same_channels) {
+    const int first = t_->gpus[(channel - 1) * gpu_count_];
+    return try_gpu(0, back_to_net_, Order::replay, From::net, net, first);
+  }
+  if (channel == 0 && !system_.has_nvswitch()) {
+    // The plain order sets a reference; it has a small budget of its own.
+    const int saved = budget_;
+    budget_ = 1 << 10;
+    try_gpu(0, back_to_net_, Order::pci, From::net, net, 0);
+    if (budget_ >= 0) budget_ = saved;
+  }
+  for (const int g : routes_.near_gpus(net)) {
+    try_gpu(0, back_to_net_, Order::free, From::net, net, g);
+  }
+}
+
+void ChannelSearch::try_gpu(int step, int back_to_net, Order order, From from, int index, int gpu) {
+  const bool intra = from == From::gpu;
+  const Route* route = from == From::nowhere ? nullptr
+                       : intra               ? &routes_.gpu_to_gpu(index, gpu)
+                                             : &routes_.net_to_gpu(index, gpu);
+  if (route != nullptr && !follow(*route, 1, intra)) return;
+  const std::uint64_t bit = std::uint64_t{1} << gpu;
+  used_[t_->channels] ^= bit;
   visit(gpu, step, back_to_net, order);
-  used_[gpu] ^= bit;
-  follow(from, to, -1, intra);
+  used_[t_->channels] ^= bit;
+  if (route != nullptr) follow(*route, -1, intra);
 }
 
 void ChannelSearch::visit(int gpu, int step, int back_to_net, Order order) {
@@ -216,24 +225,26 @@ void ChannelSearch::visit(int gpu, int step, int back_to_net, Order order) {
   if (step == back_to_net) return leave_by_net(gpu, step, order);
   if (t_->pattern == Pattern::nvls) return try_nvls(gpu);
   if (step < gpu_count_ - 1) {
-    std::vector<int> next;
+    int next[max_gpus];
+    int count = 1;
     if (order == Order::pci) {
-      next.push_back(step + 1);
+      next[0] = step + 1;
     } else if (order == Order::replay) {
-      next.push_back(t_->gpus[(t_->channels - 1) * gpu_count_ + step + 1]);
+      next[0] = t_->gpus[(t_->channels - 1) * gpu_count_ + step + 1];
     } else {
-      next_gpus(gpu, back_to_net == -1 ? 0 : back_to_net == step + 1 ? 1 : -1, &next);
+      count = next_gpus(gpu, back_to_net == -1 ? 0 : back_to_net == step + 1 ? 1 : -1, next);
     }
-    for (const int g : next) try_gpu(step + 1, back_to_net, order, system_.gpus[gpu], g);
+    for (int i = 0; i < count; ++i) {
+      try_gpu(step + 1, back_to_net, order, From::gpu, gpu, next[i]);
+    }
     return;
   }
   if (step == back_to_first_) {
-    const SystemVertex from = system_.gpus[gpu];
     const int first = t_->gpus[t_->channels * gpu_count_];
-    const SystemVertex to = system_.gpus[first];
-    if (!follow(from, to, 1, true)) return;
+    const Route& route = routes_.gpu_to_gpu(gpu, first);
+    if (!follow(route, 1, true)) return;
     visit(first, step + 1, back_to_net, order);
-    follow(from, to, -1, true);
+    follow(route, -1, true);
     return;
   }
   visit(gpu, gpu_count_, -1, order);
@@ -244,8 +255,7 @@ void ChannelSearch::leave_by_net(int gpu, int step, Order order) {
   const int start = t_->nics[channel * 2];
   const Node& start_port = system_.graph[system_.nets[start]];
   const bool balanced = t_->pattern == Pattern::balanced_tree;
-  const SystemVertex from = system_.gpus[gpu];
-  for (const int n : nets_of(gpu)) {
+  for (const int n : routes_.nets(t_->type_inter, gpu)) {
     const Node& port = system_.graph[system_.nets[n]];
     if (t_->pattern == Pattern::tree && n != start) continue;  // up and down by one port
     if (t_->pattern == Pattern::ring && t_->cross_nic == 2) {
@@ -255,7 +265,7 @@ void ChannelSearch::leave_by_net(int gpu, int step, Order order) {
       continue;
     }
     int next_back = -1;
-    const float saved = t_->bw_inter;
+    const float speed = t_->bw_inter;
     if (balanced) {  // half from each of the first two GPUs
       if (step == 0) {
         next_back = 1;
@@ -264,37 +274,35 @@ void ChannelSearch::leave_by_net(int gpu, int step, Order order) {
       }
       t_->bw_inter /= 2;
     }
-    const bool possible = follow(from, system_.nets[n], 1, false);
-    t_->bw_inter = saved;
+    const Route& route = routes_.gpu_to_net(gpu, n);
+    const bool possible = follow(route, 1, false);
+    t_->bw_inter = speed;
     if (!possible) continue;
     t_->nics[channel * 2 + 1] = n;
     visit(gpu, step, next_back, order);
     if (balanced) t_->bw_inter /= 2;
-    follow(from, system_.nets[n], -1, false);
-    t_->bw_inter = saved;
+    follow(route, -1, false);
+    t_->bw_inter = speed;
   }
 }
 
 // Every GPU takes part in the channel of one head: speed to and from the switch, the head twice.
 void ChannelSearch::try_nvls(int head) {
-  const SystemVertex hub = system_.nvs.front();
   const auto share = [&](int g) { return g == head ? 2.0f : 1.0f; };
   int down = 0;
-  while (down < gpu_count_ && follow(hub, system_.gpus[down], share(down), true)) ++down;
+  while (down < gpu_count_ && follow(routes_.switch_to_gpu(down), share(down), true)) ++down;
   if (down == gpu_count_) {
     int up = 0;
-    while (up < gpu_count_ && follow(system_.gpus[up], hub, share(up), true)) ++up;
-    if (up == gpu_count_) {
-      visit(head, gpu_count_, -1, Order::free);
-    }
+    while (up < gpu_count_ && follow(routes_.gpu_to_switch(up), share(up), true)) ++up;
+    if (up == gpu_count_) visit(head, gpu_count_, -1, Order::free);
     while (up > 0) {
       --up;
-      follow(system_.gpus[up], hub, -share(up), true);
+      follow(routes_.gpu_to_switch(up), -share(up), true);
     }
   }
   while (down > 0) {
     --down;
-    follow(hub, system_.gpus[down], -share(down), true);
+    follow(routes_.switch_to_gpu(down), -share(down), true);
   }
 }
 
@@ -302,7 +310,11 @@ void ChannelSearch::finish_channel() {
   ++t_->channels;
   if (better()) {
     *best_ = *t_;
-    if (t_->channels == t_->max_channels) budget_ = -1;
+    if (t_->channels == t_->max_channels) {
+      budget_ = reached_maximum;
+    } else if (!to_the_end_ && !may_better(*t_, *best_)) {
+      budget_ = stopped_early;
+    }
   }
   if (t_->channels < t_->max_channels) add_channel();
   --t_->channels;
@@ -310,8 +322,8 @@ void ChannelSearch::finish_channel() {
 
 bool ChannelSearch::better() const {
   if (t_->channels < t_->min_channels) return false;
-  const float channels = static_cast<float>(t_->channels);
-  const float best_channels = static_cast<float>(best_->channels);
+  const auto channels = static_cast<float>(t_->channels);
+  const auto best_channels = static_cast<float>(best_->channels);
   if (t_->pattern == Pattern::nvls) {
     if (t_->channels > best_->channels && t_->channels <= gpu_count_) return true;
     return channels * t_->bw_inter > best_channels * best_->bw_inter;
@@ -325,67 +337,39 @@ bool ChannelSearch::better() const {
 
 // ---- Order of the next GPUs -----------------------------------------------------------------
 
-void ChannelSearch::next_gpus(int gpu, int sort_for_net, std::vector<int>* next) const {
-  struct Score {
-    int gpu, distance;
-    float intra_gbps, inter_gbps, pcie_gbps;
-    int intra_hops, inter_hops;
-  };
-  const SystemVertex from = system_.gpus[gpu];
-  const std::uint64_t bit = std::uint64_t{1} << t_->channels;
-  std::vector<Score> scores;
-  scores.reserve(gpu_count_);
-  for (int i = 1; i < gpu_count_; ++i) {
-    const int g = (gpu + i) % gpu_count_;
-    const Path& path = system_.path(from, system_.gpus[g]);
-    if (path.hops() == 0 || (used_[g] & bit) != 0) continue;
-    Score score{g, i, path.gbps, 0, 0, path.hops(), 0};
-    if (sort_for_net != 0) {
-      const SystemVertex net = system_.nets[t_->nics[t_->channels * 2]];
-      const Path& by_net = system_.path(net, system_.gpus[g]);
-      score.inter_gbps = by_net.gbps;
-      score.inter_hops = by_net.hops();
-      score.pcie_gbps = gpu_pcie_[g];
+// Fills `next`, best first, and returns how many. sort_for_net: 1 when the next GPU returns to the
+// NIC, -1 when a later one does, 0 when none does.
+int ChannelSearch::next_gpus(int gpu, int sort_for_net, int* next) const {
+  const std::uint64_t used = used_[t_->channels];
+  const auto free = [&](int g) { return (used >> g & 1) == 0 && routes_.gpu_to_gpu(gpu, g).hops; };
+  int count = 0;
+  if (system_.has_nvswitch()) {  // NVSwitches prefer few partners: neighbours only
+    const int previous = gpu > 0 ? gpu - 1 : gpu_count_ - 1;
+    const int following = gpu < gpu_count_ - 1 ? gpu + 1 : 0;
+    const bool ring = t_->pattern == Pattern::ring;
+    if (ring || t_->pattern == Pattern::balanced_tree || t_->pattern == Pattern::split_tree) {
+      const int first = ring ? previous : following;
+      const int second = ring ? following : previous;
+      if (free(first)) next[count++] = first;
+      if (second != first && free(second)) next[count++] = second;
+    } else if (free(following)) {
+      next[count++] = following;
     }
-    scores.push_back(score);
+    return count;
   }
-  std::stable_sort(scores.begin(), scores.end(), [](const Score& a, const Score& b) {
-    // NCCL compares speeds as whole numbers of their difference.
-    if (const int d = static_cast<int>(b.inter_gbps - a.inter_gbps)) return d < 0;
-    if (const int d = static_cast<int>(b.pcie_gbps - a.pcie_gbps)) return d < 0;
-    if (a.inter_hops != b.inter_hops) return a.inter_hops < b.inter_hops;
-    if (const int d = static_cast<int>(b.intra_gbps - a.intra_gbps)) return d < 0;
-    if (a.intra_hops != b.intra_hops) return a.intra_hops < b.intra_hops;
-    return a.distance < b.distance;
-  });
-  bool alike = true;
-  if (!scores.empty()) {
-    const int whole = static_cast<int>(scores[0].intra_gbps);
-    for (std::size_t i = 1; i < scores.size(); ++i) {
-      alike = alike && scores[i].intra_gbps == static_cast<float>(whole) &&
-              scores[i].intra_hops == scores[0].intra_hops;
-    }
+  const int net = sort_for_net != 0 ? t_->nics[t_->channels * 2] : -1;
+  for (const int g : routes_.preferred(gpu, net)) {
+    if ((used >> g & 1) == 0) next[count++] = g;
   }
-  if (sort_for_net == -1 && alike) std::reverse(scores.begin(), scores.end());
-  for (const Score& score : scores) next->push_back(score.gpu);
-  if (system_.nvs.empty()) return;
-  // NVSwitches prefer few partners: neighbours only.
-  const int previous = (gpu - 1 + gpu_count_) % gpu_count_;
-  const int following = (gpu + 1) % gpu_count_;
-  std::vector<int> first{following};
-  if (t_->pattern == Pattern::ring) {
-    first = {following, previous};
-  } else if (t_->pattern == Pattern::balanced_tree || t_->pattern == Pattern::split_tree) {
-    first = {previous, following};
+  if (sort_for_net != -1) return count;
+  bool alike = true;  // then the far end first; NCCL compares with the whole number of the first
+  for (int i = 1; i < count; ++i) {
+    const Route& a = routes_.gpu_to_gpu(gpu, next[0]);
+    const Route& b = routes_.gpu_to_gpu(gpu, next[i]);
+    alike = alike && b.gbps == static_cast<float>(static_cast<int>(a.gbps)) && b.hops == a.hops;
   }
-  if (previous == following) first.resize(1);
-  std::vector<int> neighbours;
-  for (const int g : first) {
-    if (std::find(next->begin(), next->end(), g) != next->end()) {
-      neighbours.insert(neighbours.begin(), g);
-    }
-  }
-  *next = neighbours;
+  if (alike) std::reverse(next, next + count);
+  return count;
 }
 
 }  // namespace stepcast::nccl

@@ -16,6 +16,8 @@
 #include "sim/collectives/nccl/search.hpp"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "sim/collectives/nccl/channel_search.hpp"
 #include "sim/collectives/nccl/paths.hpp"
@@ -116,10 +118,56 @@ class PatternSearch {
     }
   }
 
-  // Visits left; -1 when nothing can be better.
+  static int budget_of(const Trial& trial) {
+    return trial.same_channels ? budget_same_channels : budget_per_trial;
+  }
+
+  // Trials with the same key make the same visits.
+  using Key = std::tuple<Pattern, float, float, PathType, PathType, bool, int>;
+
+  Key key_of(const Trial& t) const {
+    return {t.pattern,
+            t.bw_intra,
+            t.bw_inter,
+            channels_.routes().worst_intra(t.type_intra),
+            channels_.routes().worst_inter(t.type_inter),
+            t.same_channels,
+            t.cross_nic};
+  }
+
+  // Visits left, reached_maximum, or stopped_early. A trial that cannot better what was found is
+  // put off: all it could change is how much of the overall budget is left, and mostly that does
+  // not matter in the end. Until then it counts as if it had used its whole budget.
   int attempt(Trial& trial) {
-    return channels_.run(trial, best_,
-                         trial.same_channels ? budget_same_channels : budget_per_trial);
+    overall_ -= budget_of(trial);
+    const auto known = left_of_.find(key_of(trial));
+    if (known != left_of_.end()) return known->second;
+    int left = ChannelSearch::stopped_early;
+    if (best_.channels == 0 || channels_.may_better(trial, best_)) {
+      left = channels_.run(trial, best_, budget_of(trial), false);
+    }
+    if (left != ChannelSearch::stopped_early) {
+      left_of_[key_of(trial)] = left;
+    } else if (!trial.same_channels) {  // of equal channels nothing is given back
+      put_off_.push_back(trial);
+    }
+    return left;
+  }
+
+  // The overall budget seems used up: look at what the trials put off really used.
+  bool exhausted() {
+    while (!put_off_.empty() && overall_ < 0) {
+      Trial& trial = put_off_.back();
+      const auto known = left_of_.find(key_of(trial));
+      if (known == left_of_.end()) {
+        Trial nothing_is_better = best_;
+        const int left = channels_.run(trial, nothing_is_better, budget_per_trial, true);
+        left_of_[key_of(trial)] = std::max(left, 0);
+      }
+      overall_ += left_of_[key_of(trial)];
+      put_off_.pop_back();
+    }
+    return overall_ < 0;
   }
 
   bool saturated() const {
@@ -136,20 +184,20 @@ class PatternSearch {
       ++speed;
     }
     trial.bw_intra = trial.bw_inter = static_cast<float>(speeds_[speed]);
-    std::int64_t overall = budget_overall;
     const bool amd = system_.arch() == CpuArch::x86 && system_.vendor() == CpuVendor::amd;
+    overall_ = budget_overall;
+    left_of_.clear();
+    put_off_.clear();
     while (true) {
-      const int granted = trial.same_channels ? budget_same_channels : budget_per_trial;
-      overall -= granted;
       const int left = attempt(trial);
-      if (left == -1 || saturated()) return;
+      if (left == ChannelSearch::reached_maximum || saturated()) return;
       if (trial.same_channels && !(amd && trial.type_intra == PathType::sys)) {
         trial.same_channels = false;
         continue;
       }
       trial.same_channels = same_channels_;
-      overall += left;
-      if (overall < 0 && best_.channels > 0) return;
+      overall_ += std::max(left, 0);
+      if (overall_ < 0 && best_.channels > 0 && exhausted()) return;
       if (cc_ >= 90 && trial.pattern == Pattern::balanced_tree) {
         trial.pattern = Pattern::tree;
         continue;
@@ -205,7 +253,7 @@ class PatternSearch {
   void second_pass() {
     const int last = static_cast<int>(speeds_.size()) - 1;
     int speed = 0;
-    while (speed<last&& static_cast<float>(speeds_[speed])> best_.bw_inter) ++speed;
+    while (speed < last && static_cast<float>(speeds_[speed]) > best_.bw_inter) ++speed;
     Trial trial = best_;
     trial.bw_intra = trial.bw_inter = static_cast<float>(speeds_[speed]);
     trial.min_channels = best_.channels;
@@ -222,7 +270,7 @@ class PatternSearch {
       } else {
         return;
       }
-      left = attempt(trial);
+      left = channels_.run(trial, best_, budget_of(trial), true);
     }
   }
 
@@ -243,6 +291,9 @@ class PatternSearch {
   bool same_channels_ = true;
   bool may_cross_nic_ = false;
   double total_gbps_ = 0;
+  std::int64_t overall_ = 0;    // node visits left in pass 1
+  std::map<Key, int> left_of_;  // visits left by the trials that were made
+  std::vector<Trial> put_off_;
   Trial best_;
 };
 
