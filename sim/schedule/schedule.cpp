@@ -101,9 +101,9 @@ double ring_bytes_sent(const Op& op, int ranks) {
   switch (op.collective) {
     case CollectiveKind::all_reduce: return 2.0 * (n - 1.0) / n * bytes;
     case CollectiveKind::all_gather:
-    case CollectiveKind::reduce_scatter: return (n - 1.0) / n * bytes;
+    case CollectiveKind::reduce_scatter:
     case CollectiveKind::broadcast:
-    case CollectiveKind::reduce: return bytes;
+    case CollectiveKind::reduce: return (n - 1.0) / n * bytes;
   }
   return 0.0;
 }

@@ -269,7 +269,8 @@ bool equal(const Schedule& a, const Schedule& b);
 
 Bytes bytes_of(const Op& collective);  // elements * dtype
 // Bytes each rank sends for this op by ring counting, n ranks of the communicator: all-reduce
-// 2(n-1)/n S, all-gather and reduce-scatter (n-1)/n S, broadcast and reduce S from the root.
+// 2(n-1)/n S, all others (n-1)/n S. Of a broadcast or reduce, a chain, one rank sends nothing and
+// the others S: the average.
 double ring_bytes_sent(const Op& collective, int ranks);
 
 std::string_view to_string(OpKind);

@@ -10,6 +10,7 @@
 #include "sim/strategies/ddp/ddp.hpp"
 #include "sim/strategies/fsdp1/fsdp1.hpp"
 #include "sim/strategies/fsdp2/fsdp2.hpp"
+#include "sim/strategies/zero/stage12.hpp"
 
 namespace stepcast {
 namespace {
@@ -71,8 +72,10 @@ void check(const TrainingStep& step) {
   require(step.mesh.replicate >= 1 && step.mesh.shard >= 1, "mesh",
           fmt::format("{} x {} is not a mesh; accepted: 1 or more each", step.mesh.replicate,
                       step.mesh.shard));
-  require(kind != StrategyKind::ddp || step.mesh.shard == 1, "mesh",
-          "ddp replicates everything; accepted: a shard group of 1");
+  const bool replicates = kind == StrategyKind::dp || kind == StrategyKind::ddp ||
+                          kind == StrategyKind::zero1 || kind == StrategyKind::zero2;
+  require(!replicates || step.mesh.shard == 1, "mesh",
+          name + " replicates the parameters; accepted: a shard group of 1");
   require(kind != StrategyKind::fsdp2 || step.mesh.replicate == 1, "mesh",
           "fsdp2 shards over all ranks; accepted: one shard group (hsdp replicates)");
   if (kind == StrategyKind::fsdp1) check_sharding(step);
@@ -86,6 +89,9 @@ void check(const TrainingStep& step) {
     require(!mib || (*mib > 0 && *mib <= 1e9), key,
             fmt::format("{} is out of range; accepted: more than 0 MiB", mib.value_or(0)));
   };
+  require(step.strategy.reduce_bucket_elements >= 1, "reduce_bucket_elements",
+          fmt::format("{} is out of range; accepted: 1 or more elements",
+                      step.strategy.reduce_bucket_elements));
   positive(step.strategy.bucket_cap_mib, "bucket_cap_mb");
   positive(step.strategy.first_bucket_mib, "first_bucket_mb");
   require(step.strategy.accumulation_sync != AccumulationSync::reduce_scatter_every ||
@@ -97,14 +103,15 @@ void check(const TrainingStep& step) {
 }  // namespace
 
 bool is_built(StrategyKind kind) {
-  return kind == StrategyKind::ddp || kind == StrategyKind::fsdp1 ||
-         kind == StrategyKind::fsdp2 || kind == StrategyKind::hsdp;
+  return kind != StrategyKind::dp && kind != StrategyKind::zero3;
 }
 
 Schedule build_schedule(const TrainingStep& step) {
   check(step);
   switch (step.strategy.kind) {
     case StrategyKind::ddp: return ddp::build(step);
+    case StrategyKind::zero1:
+    case StrategyKind::zero2: return zero::build_stage12(step);
     case StrategyKind::fsdp1: return fsdp1::build(step);
     case StrategyKind::fsdp2:
     case StrategyKind::hsdp: return fsdp2::build(step);

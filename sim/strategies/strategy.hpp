@@ -84,6 +84,16 @@ struct StrategyOptions {
   bool limit_all_gathers = true;
   bool use_orig_params = true;
 
+  // zero1, zero2, zero3 (DeepSpeed's zero_optimization section; elements, not bytes)
+  std::int64_t reduce_bucket_elements = 500'000'000;     // reduce_bucket_size
+  std::optional<bool> overlap_comm;                      // default: stage 3 true, else false
+  bool contiguous_gradients = true;
+  bool multi_rank_all_reduce = true;                     // use_multi_rank_bucket_allreduce
+  std::int64_t prefetch_bucket_elements = 50'000'000;    // stage3_prefetch_bucket_size
+  std::int64_t persistence_threshold = 100'000;          // stage3_param_persistence_threshold
+  std::int64_t max_live_parameters = 1'000'000'000;      // stage3_max_live_parameters
+  std::int64_t max_reuse_distance = 1'000'000'000;       // stage3_max_reuse_distance
+
   AccumulationSync accumulation_sync = AccumulationSync::last;
 };
 

@@ -1,39 +1,20 @@
 #include <doctest/doctest.h>
 
+#include "tests/unit/strategies/four_layers.hpp"
 #include "tests/unit/strategies/worked.hpp"
 
 namespace stepcast {
 namespace {
 
-constexpr Bytes layer_bytes = 10 * mib;
+using testing::four_layer_cost;
 
-TrainingStep four_layers() {
-  std::vector<Parameter> tensors;
-  for (const char* name : {"l1", "l2", "l3", "l4"}) {
-    tensors.push_back({Name(std::string(name) + ".weight"), {layer_bytes / 4}});
-  }
-  TrainingStep step;
-  step.model = model_of_tensors(tensors);
-  step.mesh = {8, 1};
-  step.precision = precision_recipe("fp32");
-  step.strategy.kind = StrategyKind::ddp;
-  return step;
-}
-
-// Forward 2 and backward 4 a layer, all-reduce 5 per 10 MiB, copies and optimizer nothing.
-Seconds cost(const Op& op) {
-  if (op.kind == OpKind::collective) {
-    return 5.0 * static_cast<double>(bytes_of(op)) / static_cast<double>(layer_bytes);
-  }
-  if (op.verb == Name("compute")) return op.phase == Phase::forward ? 2.0 : 4.0;
-  return 0.0;
-}
+TrainingStep four_layers() { return testing::four_layers(StrategyKind::ddp); }
 
 TEST_CASE("E-8: DDP in steady state overlaps two buckets with backward and exposes 15 of 20") {
   const Schedule schedule = build_schedule(four_layers());
   CHECK(testing::faults(schedule) == "");
   for (auto& engine : testing::both_engines()) {
-    const testing::Events events(*engine, schedule, cost);
+    const testing::Events events(*engine, schedule, four_layer_cost);
     // forward 0-8, backward 8-24; l4's 10 MiB are the first bucket, the other 30 the second
     events.check("backward.all_reduce.bucket0", 12, 17);
     events.check("backward.all_reduce.bucket1", 24, 39);
@@ -47,7 +28,7 @@ TEST_CASE("E-8: an explicit cap of 10 MiB makes four buckets and ends at 32") {
   const Schedule schedule = build_schedule(step);
   CHECK(testing::faults(schedule) == "");
   for (auto& engine : testing::both_engines()) {
-    const testing::Events events(*engine, schedule, cost);
+    const testing::Events events(*engine, schedule, four_layer_cost);
     events.check("backward.all_reduce.bucket0", 12, 17);
     events.check("backward.all_reduce.bucket1", 17, 22);
     events.check("backward.all_reduce.bucket2", 22, 27);
@@ -63,7 +44,7 @@ TEST_CASE("E-8: the first iteration reduces everything after backward, 24 to 44"
   REQUIRE(schedule.roles.size() == 1);
   REQUIRE(schedule.roles[0].steps.size() == 3);
   CHECK(testing::faults(schedule) == "");
-  const CostTable costs = costs_by(schedule, cost);
+  const CostTable costs = costs_by(schedule, four_layer_cost);
   for (auto& engine : testing::both_engines()) {
     RunOptions options;
     options.programs = {0};

@@ -191,7 +191,7 @@ TEST_CASE("what a user can get wrong is an InputError") {
   step = three_units();
   step.strategy.kind = StrategyKind::zero3;
   CHECK_THROWS_WITH_AS(build_schedule(step),
-                       "strategy: 'zero3' is not built yet; accepted: ddp, fsdp1, fsdp2, hsdp", InputError);
+                       "strategy: 'zero3' is not built yet; accepted: ddp, zero1, zero2, fsdp1, fsdp2, hsdp", InputError);
   step = three_units();
   step.accumulation = 0;
   CHECK_THROWS_AS(build_schedule(step), InputError);

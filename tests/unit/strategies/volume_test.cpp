@@ -18,7 +18,8 @@ TrainingStep seven_billion(StrategyKind kind, const char* recipe, int micro_batc
   step.model = model_of_tensors(tensors);
   step.strategy.kind = kind;
   step.precision = precision_recipe(recipe);
-  step.mesh = kind == StrategyKind::ddp ? Mesh{8, 1} : Mesh{1, 8};
+  const bool shards = kind == StrategyKind::fsdp1 || kind == StrategyKind::fsdp2;
+  step.mesh = shards ? Mesh{1, 8} : Mesh{8, 1};
   step.accumulation = micro_batches;
   return step;
 }
@@ -69,6 +70,40 @@ TEST_CASE("E-18: FSDP2 that keeps parameters after forward sends 24.5 GB, 61.25 
   CHECK(sent_by(keep).shard == doctest::Approx(61.25));
   keep.strategy.reshard_after_backward = false;
   CHECK(sent_by(keep).shard == doctest::Approx(24.5));
+}
+
+TEST_CASE("E-18: FSDP1's FULL_SHARD and SHARD_GRAD_OP, one and four micro-batches") {
+  const auto fsdp = [](ShardingStrategy sharding, const char* recipe, int m, bool every) {
+    TrainingStep step = seven_billion(StrategyKind::fsdp1, recipe, m);
+    step.strategy.sharding = sharding;
+    step.strategy.accumulation_sync = every ? AccumulationSync::every : AccumulationSync::last;
+    return sent_by(step).shard;
+  };
+  constexpr auto full = ShardingStrategy::full_shard;
+  constexpr auto grad = ShardingStrategy::shard_grad_op;
+  const char* bf16 = "bf16-mixed-reduce-bf16";
+  CHECK(fsdp(full, bf16, 1, false) == doctest::Approx(36.75));
+  CHECK(fsdp(full, "bf16-mixed", 1, false) == doctest::Approx(49));
+  CHECK(fsdp(full, bf16, 4, true) == doctest::Approx(147));
+  CHECK(fsdp(full, bf16, 4, false) == doctest::Approx(110.25));
+  CHECK(fsdp(grad, bf16, 1, false) == doctest::Approx(24.5));
+  CHECK(fsdp(grad, "bf16-mixed", 1, false) == doctest::Approx(36.75));
+  CHECK(fsdp(grad, bf16, 4, true) == doctest::Approx(98));
+  CHECK(fsdp(grad, bf16, 4, false) == doctest::Approx(24.5));
+}
+
+TEST_CASE("E-18: ZeRO-1 and ZeRO-2 all-reduce whole buckets by default, reduce to owners if told") {
+  const auto zero = [](StrategyKind kind, int m, bool all_reduce) {
+    TrainingStep step = seven_billion(kind, "bf16-master", m);
+    step.strategy.multi_rank_all_reduce = all_reduce;
+    return sent_by(step).shard;
+  };
+  CHECK(zero(StrategyKind::zero1, 1, true) == doctest::Approx(36.75));
+  CHECK(zero(StrategyKind::zero1, 4, true) == doctest::Approx(36.75));
+  CHECK(zero(StrategyKind::zero2, 1, true) == doctest::Approx(36.75));
+  CHECK(zero(StrategyKind::zero2, 4, true) == doctest::Approx(110.25));
+  CHECK(zero(StrategyKind::zero2, 1, false) == doctest::Approx(24.5));
+  CHECK(zero(StrategyKind::zero2, 4, false) == doctest::Approx(61.25));
 }
 
 TEST_CASE("E-18: HSDP adds 2(R-1)/R of a 1.75 GB shard between groups, twice that in fp32") {
