@@ -95,7 +95,7 @@ class Simulator {
 
 Simulator::Simulator() : engine_(&argument_count_, arguments_) {
   simgrid::s4u::Engine::set_config("host/model:ptask_L07");
-  simgrid::s4u::Engine::set_config("host/solver:bmf");
+  simgrid::s4u::Engine::set_config("host/solver:fairbottleneck");  // see the header
   simgrid::s4u::NetZone* zone = simgrid::s4u::create_empty_zone("stepcast");
   for (int i = 0; i < SimgridTasks::max_resources; ++i) {
     hosts_.push_back(zone->create_host("resource" + std::to_string(i), 1.0));

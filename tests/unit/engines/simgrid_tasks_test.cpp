@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <map>
@@ -50,6 +51,32 @@ TEST_CASE("A bell rings at its time, in between tasks, and may start one") {
   CHECK(r.bells[7] == doctest::Approx(1.5));
   CHECK(r.ends[100] == doctest::Approx(2.0));
   CHECK(r.ends[0] == doctest::Approx(2.25));
+}
+
+TEST_CASE(
+    "A system that SimGrid's bottleneck-max-fair solver aborts on is solved, within capacity") {
+  // Columns: a short task; one on resources 1 and 2; one on 0, 1, 2 and 4. 3, 5, 6 are clocks.
+  const double asked[7][3] = {{5.62187e-07, 0, 2.80439e-04},
+                              {0, 1.39012e-04, 2.82896e-04},
+                              {0, 1.66825e-04, 2.23223e-04},
+                              {0, 1.66825e-04, 0},
+                              {1.38227e-06, 0, 2.8807e-04},
+                              {6.82507e-06, 0, 0},
+                              {0, 0, 2.8807e-04}};
+  Recorder r;
+  for (int task = 0; task < 3; ++task) {
+    std::vector<Share> shares;
+    for (int resource = 0; resource < 7; ++resource) {
+      if (asked[resource][task] > 0) shares.push_back({resource, asked[resource][task]});
+    }
+    r.tasks.start(task, shares);
+  }
+  r.tasks.run();
+  // Nothing contends with the short task at its full rate.
+  CHECK(r.ends[0] == doctest::Approx(6.82507e-06));
+  // The other two ask resource 1 for 4.219e-4 together, and both for more than their time alone.
+  CHECK(std::max(r.ends[1], r.ends[2]) >= 4.2190e-04);
+  CHECK(std::max(r.ends[1], r.ends[2]) <= 1.66825e-04 + 2.8807e-04);
 }
 
 TEST_CASE("Time counts from the start of each run") {
