@@ -46,7 +46,7 @@ class InfeasibleError : public std::runtime_error {
 
 }  // namespace stepcast
 
-#define STEPCAST_ASSERT(expression, message)                                            \
-  do {                                                                                  \
+#define STEPCAST_ASSERT(expression, message)                                                     \
+  do {                                                                                           \
     if (!(expression)) ::stepcast::assertion_failed(#expression, __FILE__, __LINE__, (message)); \
   } while (false)

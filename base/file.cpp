@@ -28,7 +28,8 @@ std::string read_file(const std::string& path, std::int64_t max_bytes) {
                                           " bytes, the most that is read");
     }
   }
-  if (in.bad()) throw InputError({path, 0, ""}, std::string("cannot be read: ") + std::strerror(errno));
+  if (in.bad())
+    throw InputError({path, 0, ""}, std::string("cannot be read: ") + std::strerror(errno));
   return text;
 }
 

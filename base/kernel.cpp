@@ -32,11 +32,11 @@ Kernel memory_bound(Name name, Dtype dtype, Bytes read, Bytes written, int launc
 }
 
 Kernel attention(Name name, KernelKind direction, Dtype dtype, std::int64_t batch,
-                 std::int64_t heads, std::int64_t kv_heads, std::int64_t queries,
-                 std::int64_t keys, std::int64_t head_size, bool causal, bool fused) {
-  STEPCAST_ASSERT(direction == KernelKind::attention_forward ||
-                      direction == KernelKind::attention_backward,
-                  "attention has two directions");
+                 std::int64_t heads, std::int64_t kv_heads, std::int64_t queries, std::int64_t keys,
+                 std::int64_t head_size, bool causal, bool fused) {
+  STEPCAST_ASSERT(
+      direction == KernelKind::attention_forward || direction == KernelKind::attention_backward,
+      "attention has two directions");
   const bool backward = direction == KernelKind::attention_backward;
   const Bytes size = bytes_per_element(dtype);
   Kernel kernel;

@@ -29,8 +29,8 @@ struct Kernel {
   std::int64_t kv_heads = 1;  // attention key-value heads
   Bytes bytes_read = 0;       // HBM traffic; for gemm and attention the operands once each
   Bytes bytes_written = 0;
-  int launches = 1;           // CUDA kernels this stands for (unfused elementwise chains: several)
-  Name name;                  // "qkv_proj", "rmsnorm", "adamw"
+  int launches = 1;  // CUDA kernels this stands for (unfused elementwise chains: several)
+  Name name;         // "qkv_proj", "rmsnorm", "adamw"
 
   friend bool operator==(const Kernel& a, const Kernel& b) = default;
 };
@@ -39,8 +39,8 @@ Kernel gemm(Name name, Dtype dtype, std::int64_t m, std::int64_t n, std::int64_t
             std::int64_t batch = 1);
 Kernel memory_bound(Name name, Dtype dtype, Bytes read, Bytes written, int launches = 1);
 Kernel attention(Name name, KernelKind direction, Dtype dtype, std::int64_t batch,
-                 std::int64_t heads, std::int64_t kv_heads, std::int64_t queries,
-                 std::int64_t keys, std::int64_t head_size, bool causal, bool fused = true);
+                 std::int64_t heads, std::int64_t kv_heads, std::int64_t queries, std::int64_t keys,
+                 std::int64_t head_size, bool causal, bool fused = true);
 
 // Floating point operations by the usual convention: 2 m n k batch for a GEMM; attention counts
 // the full square (the PaLM convention, causal or not): 4 batch heads q k d forward, 8 backward.

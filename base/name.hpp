@@ -10,7 +10,7 @@ namespace stepcast {
 
 class Name {
  public:
-  Name();  // the empty name
+  Name();                       // the empty name
   Name(std::string_view text);  // NOLINT(google-explicit-constructor): reads as a string
   Name(const char* text) : Name(std::string_view(text)) {}  // NOLINT(google-explicit-constructor)
   Name(const std::string& text) : Name(std::string_view(text)) {}  // NOLINT

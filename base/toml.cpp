@@ -1,10 +1,10 @@
 #include "base/toml.hpp"
 
 #include <fmt/format.h>
+#include <toml++/toml.h>
 
 #include <cmath>
 #include <set>
-#include <toml++/toml.h>
 
 namespace stepcast {
 
@@ -123,8 +123,8 @@ std::optional<double> TomlTable::optional_number(std::string_view key, Bounds bo
   if (!value->is_number()) throw wrong_type(where(key), *value, "a number");
   const double number = *value->value<double>();
   if (!std::isfinite(number) || number < bounds.min || number > bounds.max) {
-    throw InputError(where(key), fmt::format("{} is out of range; accepted: {}", number,
-                                             bounds_text(bounds)));
+    throw InputError(where(key),
+                     fmt::format("{} is out of range; accepted: {}", number, bounds_text(bounds)));
   }
   return number;
 }
@@ -146,8 +146,8 @@ std::optional<std::int64_t> TomlTable::optional_integer(std::string_view key, Bo
   const std::int64_t integer = value->as_integer()->get();
   const double number = static_cast<double>(integer);
   if (number < bounds.min || number > bounds.max) {
-    throw InputError(where(key), fmt::format("{} is out of range; accepted: {}", integer,
-                                             bounds_text(bounds)));
+    throw InputError(where(key),
+                     fmt::format("{} is out of range; accepted: {}", integer, bounds_text(bounds)));
   }
   return integer;
 }

@@ -45,11 +45,11 @@ class TomlTable {
   std::optional<std::int64_t> optional_integer(std::string_view key, Bounds bounds);
   bool boolean_or(std::string_view key, bool fallback);
   std::optional<bool> optional_boolean(std::string_view key);
-  std::vector<std::string> strings(std::string_view key);     // an array of strings, or absent: empty
-  std::vector<double> numbers(std::string_view key);          // an array of numbers, or absent: empty
+  std::vector<std::string> strings(std::string_view key);  // an array of strings, or absent: empty
+  std::vector<double> numbers(std::string_view key);       // an array of numbers, or absent: empty
   std::vector<std::vector<std::string>> string_rows(std::string_view key);  // array of arrays
-  std::optional<TomlTable> table(std::string_view key);       // [key]
-  std::vector<TomlTable> tables(std::string_view key);        // [[key]], or absent: empty
+  std::optional<TomlTable> table(std::string_view key);                     // [key]
+  std::vector<TomlTable> tables(std::string_view key);  // [[key]], or absent: empty
 
   // Throws on the first key that was never asked for.
   void finish() const;

@@ -24,13 +24,13 @@ std::optional<Dtype> parse_dtype(std::string_view text) {
   constexpr std::string_view torch = "torch.";
   if (text.substr(0, torch.size()) == torch) text.remove_prefix(torch.size());
   static constexpr std::array<std::pair<std::string_view, Dtype>, 22> names{{
-      {"fp64", Dtype::fp64},      {"float64", Dtype::fp64},  {"double", Dtype::fp64},
-      {"fp32", Dtype::fp32},      {"float32", Dtype::fp32},  {"float", Dtype::fp32},
-      {"tf32", Dtype::tf32},      {"fp16", Dtype::fp16},     {"float16", Dtype::fp16},
-      {"half", Dtype::fp16},      {"bf16", Dtype::bf16},     {"bfloat16", Dtype::bf16},
-      {"fp8", Dtype::fp8},        {"float8", Dtype::fp8},    {"float8_e4m3fn", Dtype::fp8},
+      {"fp64", Dtype::fp64},       {"float64", Dtype::fp64}, {"double", Dtype::fp64},
+      {"fp32", Dtype::fp32},       {"float32", Dtype::fp32}, {"float", Dtype::fp32},
+      {"tf32", Dtype::tf32},       {"fp16", Dtype::fp16},    {"float16", Dtype::fp16},
+      {"half", Dtype::fp16},       {"bf16", Dtype::bf16},    {"bfloat16", Dtype::bf16},
+      {"fp8", Dtype::fp8},         {"float8", Dtype::fp8},   {"float8_e4m3fn", Dtype::fp8},
       {"float8_e5m2", Dtype::fp8}, {"int64", Dtype::int64},  {"long", Dtype::int64},
-      {"int32", Dtype::int32},    {"int", Dtype::int32},     {"int8", Dtype::int8},
+      {"int32", Dtype::int32},     {"int", Dtype::int32},    {"int8", Dtype::int8},
       {"uint8", Dtype::int8},
   }};
   for (const auto& [name, dtype] : names) {

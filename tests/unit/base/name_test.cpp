@@ -57,6 +57,7 @@ TEST_CASE("threads that make the same names get the same ones") {
   constexpr int words = 500;
   std::vector<std::vector<Name>> made(threads);
   std::vector<std::thread> pool;
+  pool.reserve(threads);
   for (int t = 0; t < threads; ++t) {
     pool.emplace_back([&made, t] {
       for (int i = 0; i < words; ++i) {
