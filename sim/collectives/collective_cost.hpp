@@ -21,32 +21,34 @@ namespace stepcast {
 struct CollectiveChoice {
   NcclAlgorithm algorithm = NcclAlgorithm::ring;
   NcclProtocol protocol = NcclProtocol::simple;
-  int channels = 1;  // CTAs: SMs held
-  int threads = 0;
+  int channels = 1;         // CTAs that one call starts: SMs held
+  int tuned_channels = 1;   // what NCCL's tuner allows; more than one small call can fill
+  int threads = 0;          // of a CTA
   double predicted_us = 0;  // NCCL's own time formula, to the digit
 };
 
 // A load on one class of links of a rank: seconds = bytes through it / its bandwidth, all sibling
 // communicators that run at the same time included (8 replica groups a node on 4 NICs: 2 a NIC).
 struct LinkLoad {
-  Name resource;       // "nvlink", "pcie", "nic", "fabric"
-  double bytes = 0;    // through the link in its busier direction, siblings included
+  Name resource;     // "nvlink", "pcie", "nic", "fabric"
+  double bytes = 0;  // through the link in its busier direction, siblings included
   Seconds seconds = 0;
 };
 
 struct CollectiveCost {
   CollectiveChoice choice;
-  Seconds seconds = 0;      // alone (with its siblings)
+  Seconds seconds = 0;  // alone (with its siblings)
   std::vector<LinkLoad> loads;
-  double sm_share = 0;      // of the GPU's SMs while it runs
-  double hbm_bytes = 0;     // read and written on the GPU
+  double sm_share = 0;          // of the GPU's SMs while it runs
+  double hbm_bytes = 0;         // read and written on the GPU
   double bytes_sent_intra = 0;  // per GPU, over NVLink or PCIe within the node
   double bytes_sent_inter = 0;  // per GPU, averaged over the node's GPUs, over NICs
-  double busbw_gbps = 0;    // nccl-tests' definition, GB/s
+  double busbw_gbps = 0;        // nccl-tests' definition, GB/s
   Provenance provenance = Provenance::modelled;
 };
 
-// All communicators of a mesh on a cluster. Searches graphs once per axis and answers calls.
+// All communicators of a mesh on a cluster. Searches graphs once per axis, when the axis is first
+// asked for, and answers calls. One thread at a time.
 class Collectives {
  public:
   // nccl_version: "2.28.9" or "2.30.7".

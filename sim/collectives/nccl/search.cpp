@@ -253,7 +253,7 @@ class PatternSearch {
   void second_pass() {
     const int last = static_cast<int>(speeds_.size()) - 1;
     int speed = 0;
-    while (speed < last && static_cast<float>(speeds_[speed]) > best_.bw_inter) ++speed;
+    while (speed<last&& static_cast<float>(speeds_[speed])> best_.bw_inter) ++speed;
     Trial trial = best_;
     trial.bw_intra = trial.bw_inter = static_cast<float>(speeds_[speed]);
     trial.min_channels = best_.channels;

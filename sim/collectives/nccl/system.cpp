@@ -69,6 +69,7 @@ class SystemBuilder {
     node.arch = cpu_arch_of(device.cpu_arch);
     node.vendor = cpu_vendor_of(device.cpu_vendor);
     node.p2p = device.pcie_p2p;
+    node.of_machine = cpu;
     const SystemVertex v = add(node);
     s_.cpus.push_back(v);
     of_machine_[cpu] = v;
@@ -92,20 +93,22 @@ class SystemBuilder {
           if (!options_.across_nodes) break;
           const auto known = nic_of_guid.find(device.nic_guid);
           if (device.nic_guid != 0 && known != nic_of_guid.end()) {
-            add_net(device, known->second);
+            add_net(child, device, known->second);
             break;
           }
           Node node;
           node.kind = NodeKind::nic;
+          node.of_machine = child;
           const SystemVertex nic = add(node);
           nic_of_guid[device.nic_guid] = nic;
-          add_net(device, nic);
+          add_net(child, device, nic);
           connect(nic, parent_node, PathType::pix, gbps);
           break;
         }
         case DeviceKind::pcie_switch: {
           Node node;
           node.kind = NodeKind::pci;
+          node.of_machine = child;
           const SystemVertex v = add(node);
           of_machine_[child] = v;
           add_children(child, parent, v);
@@ -123,6 +126,7 @@ class SystemBuilder {
     node.kind = NodeKind::gpu;
     node.index = static_cast<int>(s_.gpus.size());
     node.device = device.index;
+    node.of_machine = vertex;
     node.compute_capability = machine_.gpu.compute_capability;
     node.gdr = device.gpudirect_rdma;
     const SystemVertex v = add(node);
@@ -131,19 +135,20 @@ class SystemBuilder {
     return v;
   }
 
-  void add_net(const Device& device, SystemVertex nic) {
+  void add_net(Vertex vertex, const Device& device, SystemVertex nic) {
     Node node;
     node.kind = NodeKind::net;
     node.index = static_cast<int>(s_.nets.size());
     node.device = device.index;
-    node.gbps = device.nic_gbps;
+    node.of_machine = vertex;
+    node.gbps = options_.nic_gbps > 0 ? options_.nic_gbps : device.nic_gbps;
     node.asic = device.nic_guid != 0 ? device.nic_guid : (std::uint64_t{1} << 63) + device.index;
     node.port = device.nic_port;
     node.latency_us = device.nic_latency_us;
     node.gdr = device.gpudirect_rdma && options_.gpudirect_rdma;
     const SystemVertex net = add(node);
     s_.nets.push_back(net);
-    connect(nic, net, PathType::net, device.nic_gbps);
+    connect(nic, net, PathType::net, node.gbps);
   }
 
   void add_nvlinks() {
@@ -157,7 +162,7 @@ class SystemBuilder {
       if (!of_machine_.count(a)) continue;  // a GPU outside the communicator
       const double gbps = link.count * link_gbps;
       if (machine_.graph[b].kind == DeviceKind::nvswitch) {
-        connect(of_machine_[a], switch_node(), PathType::nvl, gbps);
+        connect(of_machine_[a], switch_node(b), PathType::nvl, gbps);
       } else if (a == b) {
         connect_one_way(of_machine_[a], of_machine_[b], PathType::nvl, gbps);
       } else if (of_machine_.count(b)) {
@@ -166,10 +171,11 @@ class SystemBuilder {
     }
   }
 
-  SystemVertex switch_node() {  // all switches of a node are one
+  SystemVertex switch_node(Vertex hub) {  // all switches of a node are one
     if (s_.nvs.empty()) {
       Node node;
       node.kind = NodeKind::nvs;
+      node.of_machine = hub;
       s_.nvs.push_back(add(node));
     }
     return s_.nvs.front();

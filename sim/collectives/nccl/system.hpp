@@ -22,8 +22,9 @@ enum class NodeKind : std::uint8_t { gpu, pci, nvs, cpu, nic, net };
 
 struct Node {
   NodeKind kind = NodeKind::gpu;
-  int index = 0;   // among its kind, in the system
-  int device = 0;  // the machine's GPU or NIC index
+  int index = 0;          // among its kind, in the system
+  int device = 0;         // the machine's GPU or NIC index
+  Vertex of_machine = 0;  // what it is in the machine; a NIC and its port are one there
   // gpu
   int compute_capability = 0;
   // gpu, net
@@ -70,12 +71,15 @@ struct Path {
 struct SystemOptions {
   bool across_nodes = false;
   bool gpudirect_rdma = true;
+  double nic_gbps = 0;  // of every NIC, GB/s; 0: as the machine says
 };
 
 class System {
  public:
   // local_gpus: indices of machine.gpus.
   System(const Machine& machine, const std::vector<int>& local_gpus, SystemOptions options);
+  System(const System&) = delete;
+  System& operator=(const System&) = delete;
 
   SystemGraph graph;
   std::vector<FlatLink> links;

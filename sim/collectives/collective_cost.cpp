@@ -1,0 +1,261 @@
+// The facade: communicators of an axis (axis_groups), NCCL's search and choice for each kind of
+// them (nccl/), loads of all that share a node (link_load, fabric_load), time.
+//
+// Everything is made when an axis is first asked for, and graph searches are kept by GPU subset. A
+// cluster of 16,384 GPUs costs what one of 16 does. Not thread-safe: one Collectives a thread.
+
+#include "sim/collectives/collective_cost.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <optional>
+
+#include "base/error.hpp"
+#include "sim/collectives/axis_groups.hpp"
+#include "sim/collectives/fabric_load.hpp"
+#include "sim/collectives/link_load.hpp"
+#include "sim/collectives/nccl/search.hpp"
+#include "sim/collectives/nccl/tuner.hpp"
+
+namespace stepcast {
+namespace {
+
+// The used part of a node, searched.
+struct NodeSearch {
+  NodeSearch(const nccl::Constants& constants, const Machine& machine, const std::vector<int>& gpus,
+             nccl::SystemOptions options)
+      : system(machine, gpus, options), result(nccl::search_graphs(constants, system)) {}
+
+  nccl::System system;
+  nccl::SearchResult result;
+};
+
+// Loads per byte of size; the bytes sent are of one communicator.
+struct UnitLoads {
+  std::vector<LinkLoad> loads;
+  double sent_intra = 0;
+  double sent_inter = 0;
+};
+
+struct AxisPlan {
+  AxisGroups groups;
+  std::vector<nccl::Tuner> tuners;  // by kind
+  std::map<std::pair<CollectiveKind, NcclAlgorithm>, UnitLoads> loads;
+};
+
+Name resource_of(nccl::PathType type) {
+  static const Name nvlink("nvlink");
+  static const Name pcie("pcie");
+  static const Name nic("nic");
+  switch (type) {
+    case nccl::PathType::nvl: return nvlink;
+    case nccl::PathType::net: return nic;
+    default: return pcie;  // PCIe, C2C and the links between CPUs
+  }
+}
+
+}  // namespace
+
+struct Collectives::Impl {
+  Cluster cluster;
+  Mesh mesh;
+  const nccl::Constants& constants;
+  std::map<std::pair<GpuMask, bool>, std::unique_ptr<NodeSearch>> searches;
+  std::optional<AxisPlan> plans[3];
+
+  Impl(const Cluster& c, Mesh m, const std::string& version)
+      : cluster(c), mesh(m), constants(nccl::constants(version)) {
+    STEPCAST_ASSERT(m.world_size() == c.world_size, "mesh and cluster differ in size");
+  }
+
+  const NodeSearch& search(GpuMask mask, bool across) {
+    std::unique_ptr<NodeSearch>& slot = searches[{mask, across}];
+    if (!slot) {
+      std::vector<int> gpus;
+      for (int g = 0; g < 64; ++g) {
+        if (mask >> g & 1) gpus.push_back(g);
+      }
+      nccl::SystemOptions options;
+      options.across_nodes = across;
+      options.gpudirect_rdma = cluster.fabric.gpudirect_rdma;
+      options.nic_gbps = cluster.fabric.nic_gbps;
+      slot = std::make_unique<NodeSearch>(constants, cluster.machine, gpus, options);
+    }
+    return *slot;
+  }
+
+  nccl::Tuner tuner_of(const GroupKind& kind) {
+    const bool across = kind.nodes > 1;
+    const NodeSearch& first = search(kind.masks.front(), across);
+    nccl::SearchResult result = first.result;
+    nccl::CommShape comm;
+    comm.ranks = kind.ranks;
+    comm.nodes = kind.nodes;
+    comm.min_compute_capability = comm.max_compute_capability =
+        first.system.min_compute_capability();
+    comm.cpu_arch = first.system.arch();
+    comm.cpu_vendor = first.system.vendor();
+    comm.nvls_supported = first.system.has_nvswitch() && comm.min_compute_capability >= 90;
+    for (const GpuMask mask : kind.masks) {
+      const int local = std::popcount(mask);
+      comm.max_local_ranks = std::max(comm.max_local_ranks, local);
+      comm.nvls_supported = comm.nvls_supported && local >= 2;
+      if (mask != kind.masks.front()) weaken(result, search(mask, across).result);
+    }
+    return nccl::Tuner(constants, comm, std::move(result));
+  }
+
+  AxisPlan& plan(Axis axis) {
+    std::optional<AxisPlan>& slot = plans[static_cast<int>(axis)];
+    if (!slot) {
+      AxisPlan made;
+      made.groups = groups_of(cluster, mesh, axis);
+      for (const GroupKind& kind : made.groups.kinds) made.tuners.push_back(tuner_of(kind));
+      slot = std::move(made);
+    }
+    return *slot;
+  }
+
+  const UnitLoads& loads(AxisPlan& plan, CollectiveKind kind, NcclAlgorithm algorithm) {
+    const auto found = plan.loads.find({kind, algorithm});
+    if (found != plan.loads.end()) return found->second;
+    UnitLoads out;
+    for (const NodeGroups& node : plan.groups.nodes) add_node(plan, node, kind, algorithm, &out);
+    return plan.loads[{kind, algorithm}] = std::move(out);
+  }
+
+  static void keep_worst(std::vector<LinkLoad>& loads, const LinkLoad& load) {
+    for (LinkLoad& known : loads) {
+      if (known.resource != load.resource) continue;
+      if (load.seconds > known.seconds) known = load;
+      return;
+    }
+    loads.push_back(load);
+  }
+
+  void add_node(AxisPlan& plan, const NodeGroups& node, CollectiveKind kind,
+                NcclAlgorithm algorithm, UnitLoads* out) {
+    NodeTraffic together;
+    FabricLoad fabric;
+    for (const NodeGroups::Member& member : node.members) {
+      const GroupKind& group = plan.groups.kinds[member.kind];
+      const nccl::Tuner& tuner = plan.tuners[member.kind];
+      const NodeSearch& own = search(member.mask, group.nodes > 1);
+      const bool runs = tuner.model().at(kind, algorithm, NcclProtocol::simple).bandwidth_gbps > 0;
+      const NcclAlgorithm used = runs ? algorithm : NcclAlgorithm::ring;
+      const int channels = nccl::graph_of(tuner.search(), used).channels;
+      NodeTraffic alone;
+      for (NodeTraffic* traffic : {&alone, &together}) {
+        add_traffic(own.system, nccl::graph_of(own.result, used), channels, kind, used, group.ranks,
+                    group.nodes, traffic);
+      }
+      const double gpus = std::popcount(member.mask);
+      out->sent_intra = std::max(out->sent_intra, alone.gpu_out / gpus);
+      out->sent_inter = std::max(out->sent_inter, alone.nic_out / gpus);
+      const FabricLoad load = fabric_load(cluster, group, used, alone.nic_out);
+      fabric.bytes += load.bytes;
+      fabric.seconds += load.seconds;
+    }
+    for (const auto& [place, link] : together.links) {
+      keep_worst(out->loads, {resource_of(link.type), link.bytes, link.bytes / (link.gbps * 1e9)});
+    }
+    if (fabric.bytes > 0) keep_worst(out->loads, {Name("fabric"), fabric.bytes, fabric.seconds});
+  }
+};
+
+Collectives::Collectives(const Cluster& cluster, Mesh mesh, const std::string& nccl_version)
+    : impl_(std::make_unique<Impl>(cluster, mesh, nccl_version)) {}
+
+Collectives::~Collectives() = default;
+
+int Collectives::ranks(Axis axis) const { return impl_->mesh.size(axis); }
+
+int Collectives::nodes(Axis axis) const {
+  const AxisGroups groups = groups_of(impl_->cluster, impl_->mesh, axis);
+  int most = 1;
+  for (const GroupKind& kind : groups.kinds) most = std::max(most, kind.nodes);
+  return most;
+}
+
+CollectiveCost Collectives::cost(Axis axis, CollectiveKind kind, Bytes bytes, Dtype dtype,
+                                 Reduction reduction) const {
+  STEPCAST_ASSERT(bytes >= 0, "a collective of negative size");
+  CollectiveCost cost;
+  cost.provenance = Provenance::modelled;
+  const int ranks = impl_->mesh.size(axis);
+  if (ranks == 1 || bytes == 0) {
+    cost.choice.channels = cost.choice.tuned_channels = 0;
+    return cost;
+  }
+  AxisPlan& plan = impl_->plan(axis);
+  const nccl::Tuner* slowest = nullptr;
+  nccl::Choice choice;
+  for (const nccl::Tuner& tuner : plan.tuners) {
+    const nccl::Choice c = tuner.choose(kind, bytes, dtype, reduction);
+    if (slowest != nullptr && c.time_us <= choice.time_us) continue;
+    slowest = &tuner;
+    choice = c;
+  }
+  STEPCAST_ASSERT(slowest != nullptr, "an axis without communicators");
+  cost.choice = {choice.algorithm,       choice.protocol,       choice.launch.launched,
+                 choice.launch.channels, choice.launch.threads, choice.time_us};
+  const double size = static_cast<double>(bytes);
+  const double wire = wire_factor(choice.protocol);
+  const UnitLoads& unit = impl_->loads(plan, kind, choice.algorithm);
+  cost.seconds = choice.time_us * 1e-6;
+  for (const LinkLoad& load : unit.loads) {
+    cost.loads.push_back({load.resource, load.bytes * size * wire, load.seconds * size * wire});
+    cost.seconds = std::max(cost.seconds, cost.loads.back().seconds);
+  }
+  const int sms = impl_->cluster.machine.gpu.sm_count;
+  if (sms > 0) {
+    cost.sm_share = std::min(1.0, static_cast<double>(choice.launch.launched) / sms);
+  }
+  // By ring counting each byte sent is read, written into the neighbour's buffer and read or
+  // written once more there; flags of LL and LL128 double or lengthen the two buffer accesses.
+  cost.hbm_bytes = ring_volume(kind, ranks) * size * (1 + 2 * wire);
+  cost.bytes_sent_intra = unit.sent_intra * size;
+  cost.bytes_sent_inter = unit.sent_inter * size;
+  cost.busbw_gbps = bus_bandwidth_gbps(kind, bytes, cost.seconds, ranks);
+  // NCCL's latencies between nodes are InfiniBand's.
+  const std::string& network = impl_->cluster.fabric.network;
+  const bool like_infiniband = network == "infiniband" || network == "roce";
+  if (slowest->comm().nodes > 1 && !like_infiniband) cost.provenance = Provenance::extrapolated;
+  return cost;
+}
+
+std::string Collectives::describe(Axis axis) const {
+  if (impl_->mesh.size(axis) == 1) {
+    return fmt::format("{}: 1 rank, no communication\n", to_string(axis));
+  }
+  AxisPlan& plan = impl_->plan(axis);
+  std::vector<std::string> lines;  // kinds that NCCL treats alike are one line
+  for (const nccl::Tuner& tuner : plan.tuners) {
+    const auto graph = [](const nccl::GraphResult& g) {
+      return fmt::format("{} x {:g}/{:g} GB/s {}/{}", g.channels, g.bw_intra, g.bw_inter,
+                         to_string(g.type_intra), to_string(g.type_inter));
+    };
+    std::string line =
+        fmt::format("{}: {} ranks on {} node{}; ring {}; tree {}", to_string(axis),
+                    tuner.comm().ranks, tuner.comm().nodes, tuner.comm().nodes == 1 ? "" : "s",
+                    graph(tuner.search().ring), graph(tuner.search().tree));
+    if (tuner.search().nvls.channels > 0 && tuner.comm().nvls_supported) {
+      line += "; NVLS " + graph(tuner.search().nvls);
+    }
+    line += fmt::format("; {} channels (NCCL {})\n", tuner.channels(), impl_->constants.version);
+    if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
+  }
+  std::string text;
+  for (const std::string& line : lines) text += line;
+  return text;
+}
+
+double bus_bandwidth_gbps(CollectiveKind kind, Bytes bytes, Seconds seconds, int ranks) {
+  if (seconds <= 0) return 0;
+  return static_cast<double>(bytes) / seconds * 1e-9 * ring_volume(kind, ranks);
+}
+
+}  // namespace stepcast
