@@ -1,0 +1,27 @@
+#pragma once
+// What a subcommand is: it adds itself to the command line and returns what to run when it is
+// chosen. main.cpp holds the table; each subcommand is one file.
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+namespace stepcast::cli {
+
+using Run = std::function<int()>;  // returns the exit code
+
+struct Command {
+  const char* name;
+  const char* summary;
+  const char* example;  // the foot of its --help
+  Run (*add)(CLI::App& command);
+};
+
+extern const Command simulate_command;
+extern const Command list_command;
+extern const Command show_command;
+
+// Writes to stdout; a closed pipe is no error.
+void print(const std::string& text);
+
+}  // namespace stepcast::cli

@@ -1,0 +1,121 @@
+// stepcast: the command line. Exit codes by base/error.hpp: 0 done, 2 bad input, 3 does not fit,
+// 1 our own mistake. Every error is one line on stderr.
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <iterator>
+
+#include "base/error.hpp"
+#include "base/version.hpp"
+#include "cli/command.hpp"
+
+namespace stepcast::cli {
+
+namespace {
+
+const Command* const commands[] = {&simulate_command, &list_command, &show_command};
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+int fail(const std::string& message, int code) {
+  std::fprintf(stderr, "stepcast: %s\n", one_line(message).c_str());
+  return code;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// An option or word that nobody takes, with the nearest that somebody does.
+void refuse_extras(const CLI::App& app, const std::string& command) {
+  const std::vector<std::string> extras = app.remaining();
+  if (extras.empty()) return;
+  const std::string word = extras.front().substr(0, extras.front().find('='));
+  const bool is_option = word.starts_with("-");
+  std::string message = is_option ? "unknown option" : "unexpected argument";
+  const std::string near = nearest(word, option_names(app));
+  if (is_option && !near.empty()) message += " (did you mean '" + near + "'?)";
+  throw InputError({.file = word, .line = 0, .key = ""},
+                   message + "; `stepcast " + command + "--help` lists what is accepted");
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Forecasts a data-parallel training step before the hardware is bought.",
+               "stepcast"};
+  app.set_version_flag("--version", "stepcast " + std::string(version()));
+  app.footer(
+      "Example:\n  stepcast simulate --model llama-3-8b --cluster dgx-h100 --nodes 16 \\\n"
+      "    --strategy fsdp2 --seq-len 8192 --checkpointing full");
+  app.allow_extras();
+  app.require_subcommand(0, 1);
+  int verbosity = 0;
+  app.add_flag("-v,--verbose", verbosity, "say what is being done, on stderr");
+  std::vector<std::pair<CLI::App*, Run>> runs;
+  for (const Command* command : commands) {
+    CLI::App* sub = app.add_subcommand(command->name, command->summary);
+    sub->footer(std::string("Example:\n") + command->example);
+    sub->allow_extras();
+    sub->add_flag("-v,--verbose", verbosity, "say what is being done, on stderr");
+    runs.emplace_back(sub, command->add(*sub));
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& done) {  // --help, --version
+    return app.exit(done);
+  } catch (const CLI::ParseError& error) {
+    return fail(error.what(), 2);
+  }
+  spdlog::set_level(verbosity == 0   ? spdlog::level::off
+                    : verbosity == 1 ? spdlog::level::info
+                                     : spdlog::level::debug);
+  for (const auto& [sub, go] : runs) {
+    if (!sub->parsed()) continue;
+    refuse_extras(*sub, sub->get_name() + " ");
+    return go();
+  }
+  if (!app.remaining().empty() && !app.remaining().front().starts_with("-")) {
+    std::vector<std::string> names;
+    for (const Command* command : commands) names.push_back(command->name);
+    throw not_accepted({.file = "command", .line = 0, .key = ""}, app.remaining().front(), names);
+  }
+  refuse_extras(app, "");
+  print(app.help());
+  return 0;
+}
+
+}  // namespace
+
+void print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace stepcast::cli
+
+int main(int argc, char** argv) {
+  using namespace stepcast;
+  std::signal(SIGPIPE, SIG_DFL);  // `stepcast ... | head` ends quietly
+  spdlog::set_default_logger(spdlog::stderr_logger_st("stepcast"));
+  spdlog::set_pattern("stepcast: %v (%E.%e)");
+  spdlog::set_level(spdlog::level::off);
+  try {
+    return cli::run(argc, argv);
+  } catch (const InputError& error) {
+    return cli::fail(error.what(), 2);
+  } catch (const InfeasibleError& error) {
+    return cli::fail(error.what(), 3);
+  } catch (const std::exception& error) {
+    return cli::fail(error.what(), 1);
+  }
+}

@@ -1,0 +1,82 @@
+#include "cli/scenario_flags.hpp"
+
+#include <charconv>
+#include <type_traits>
+
+#include "base/error.hpp"
+
+namespace stepcast::cli {
+
+namespace {
+
+template <typename Number>
+Number parse_number(const Where& where, const std::string& text, const char* accepted) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const std::from_chars_result result = std::from_chars(text.data(), end, value);
+  if (result.ec != std::errc{} || result.ptr != end) {
+    throw InputError(where, "'" + text.substr(0, 80) + "' is not accepted; accepted: " + accepted);
+  }
+  return value;
+}
+
+void parse(const Where&, const std::string& text, std::optional<std::string>& field) {
+  field = text;
+}
+void parse(const Where& where, const std::string& text, std::optional<double>& field) {
+  field = parse_number<double>(where, text, "a number");
+}
+void parse(const Where& where, const std::string& text, std::optional<std::int64_t>& field) {
+  field = parse_number<std::int64_t>(where, text, "a whole number");
+}
+void parse(const Where& where, const std::string& text, std::optional<bool>& field) {
+  if (text == "true" || text == "on" || text == "1") {
+    field = true;
+  } else if (text == "false" || text == "off" || text == "0") {
+    field = false;
+  } else {
+    throw not_accepted(where, text, {"true", "false"});
+  }
+}
+
+template <typename Field>
+const char* type_name(const KeyInfo& key, const Field&) {
+  if (!key.accepted.empty()) return "NAME";
+  if (std::is_same_v<Field, std::optional<std::string>>) return "NAME";
+  if (std::is_same_v<Field, std::optional<bool>>) return "[true|false]";
+  return "N";
+}
+
+}  // namespace
+
+ScenarioFlags::ScenarioFlags(CLI::App& command) {
+  Scenario shape;
+  visit_scenario(shape, [&](const KeyInfo& key, auto& field) {
+    using Field = std::remove_reference_t<decltype(field)>;
+    std::string help = key.help;
+    for (std::size_t i = 0; i < key.accepted.size(); ++i) {
+      help += (i == 0 ? ": " : ", ") + key.accepted[i];
+    }
+    CLI::Option* option = command.add_option(flag_of(key.name), texts_[key.name], help);
+    option->group(key.group)->option_text(type_name(key, field));
+    if (std::is_same_v<Field, std::optional<bool>>) option->expected(0, 1)->default_str("true");
+    options_[key.name] = option;
+  });
+}
+
+Scenario ScenarioFlags::read() const {
+  Scenario scenario;
+  visit_scenario(scenario, [&](const KeyInfo& key, auto& field) {
+    const CLI::Option& option = *options_.at(key.name);
+    if (option.count() == 0) return;
+    const Where where{.file = flag_of(key.name), .line = 0, .key = ""};
+    std::string text = texts_.at(key.name);
+    if (text.empty()) text = "true";  // a switch without a value
+    parse(where, text, field);
+    scenario.said[key.name] = where;
+  });
+  check_ranges(scenario);
+  return scenario;
+}
+
+}  // namespace stepcast::cli

@@ -1,0 +1,25 @@
+#pragma once
+// Every key of a scenario as a flag. All values are taken as text and read here, so that a wrong
+// one gets the same kind of message as in a file.
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <string>
+
+#include "sim/forecast/scenario.hpp"
+
+namespace stepcast::cli {
+
+class ScenarioFlags {
+ public:
+  explicit ScenarioFlags(CLI::App& command);
+
+  // What was given on the command line. Throws InputError naming the flag.
+  Scenario read() const;
+
+ private:
+  std::map<std::string, std::string> texts_;  // by key; stable addresses for CLI11
+  std::map<std::string, CLI::Option*> options_;
+};
+
+}  // namespace stepcast::cli

@@ -1,0 +1,102 @@
+// stepcast simulate: forecasts one training step.
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "base/error.hpp"
+#include "base/toml.hpp"
+#include "cli/command.hpp"
+#include "cli/scenario_flags.hpp"
+#include "sim/forecast/forecast.hpp"
+#include "sim/forecast/params_tables.hpp"
+#include "sim/report/format.hpp"
+#include "sim/report/trace.hpp"
+#include "sim/schedule/text.hpp"
+
+namespace stepcast::cli {
+
+namespace {
+
+struct Options {
+  std::string file;
+  std::string trace;
+  bool json = false;
+  bool schedule = false;
+};
+
+bool on_terminal() { return isatty(STDOUT_FILENO) == 1; }
+
+int tables(const Scenario& scenario, const Options& options) {
+  if (options.schedule || !options.trace.empty()) {
+    throw InputError({.file = options.schedule ? "--schedule" : "--trace", .line = 0, .key = ""},
+                     "needs a model: a parameter count alone has no schedule");
+  }
+  const ParamsTables tables = params_tables(scenario);
+  print(options.json ? to_json(tables) : to_text(tables));
+  if (!tables.infeasible.empty()) throw InfeasibleError(tables.infeasible);
+  return 0;
+}
+
+int simulate(const Options& options, const ScenarioFlags& flags) {
+  Scenario scenario = flags.read();
+  if (!options.file.empty()) scenario = merged(read_scenario(options.file), scenario);
+  if (scenario.params && scenario.model) {
+    throw InputError(scenario.where("params"), "give a model or a parameter count, not both");
+  }
+  if (scenario.params) return tables(scenario, options);
+
+  const Forecast f = forecast(scenario);
+  spdlog::info("{}: {} ops a step, {} spans, {} distinct costs", f.schedule.name,
+               f.report.ops_per_step, f.timeline.spans.size(), f.costs.costs.size());
+  if (!options.trace.empty()) {
+    write_file(options.trace, to_trace(f.schedule, f.costs, f.timeline));
+    spdlog::info("trace written to {}", options.trace);
+  }
+  if (options.json) {
+    print(to_json(f.report));
+  } else if (options.schedule) {
+    print(to_text(f.schedule));
+  } else {
+    print(to_text(f.report, {.unicode = on_terminal()}));
+  }
+  if (!f.report.fits) {
+    Bytes peak = 0;
+    for (const RoleMemory& role : f.report.memory) peak = std::max(peak, role.peak);
+    throw InfeasibleError(fmt::format("does not fit: {} needed, {} has {}; {}", human_gib(peak),
+                                      f.report.gpu, human_gib(f.report.capacity),
+                                      f.report.smallest_change.empty()
+                                          ? "no single change or pair that was tried fits"
+                                          : "what fits: " + f.report.smallest_change));
+  }
+  return 0;
+}
+
+Run add(CLI::App& command) {
+  auto options = std::make_shared<Options>();
+  auto flags = std::make_shared<ScenarioFlags>(command);
+  command.add_option("scenario", options->file, "scenario file in TOML; flags override it")
+      ->option_text("FILE");
+  command.add_flag("--json", options->json, "print JSON, schema stepcast.forecast/1")
+      ->group("Output");
+  command.add_option("--trace", options->trace, "write a Chrome/Perfetto trace")
+      ->option_text("FILE")
+      ->group("Output");
+  command.add_flag("--schedule", options->schedule, "print the schedule instead of the forecast")
+      ->group("Output");
+  return [options, flags] { return simulate(*options, *flags); };
+}
+
+}  // namespace
+
+const Command simulate_command{
+    "simulate", "forecast a training step",
+    "  stepcast simulate --model llama-3-8b --cluster dgx-h100 --nodes 16 --strategy fsdp2 \\\n"
+    "    --seq-len 8192 --micro-batch 1 --checkpointing full\n"
+    "  stepcast simulate examples/llama-3-8b-fsdp2-16-nodes.toml --nodes 32 --trace step.json\n"
+    "  stepcast simulate --params 7e9 --gpus 8 --gpu h100-sxm",
+    add};
+
+}  // namespace stepcast::cli

@@ -1,0 +1,215 @@
+#include "sim/forecast/bind.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "base/error.hpp"
+
+namespace stepcast {
+
+namespace {
+
+// Host-to-device copies from pinned memory reach about 0.8 of a PCIe link's raw rate: TLP headers
+// of 128 or 256 byte payloads and flow control (PCIe base specification).
+constexpr double pcie_efficiency = 0.8;
+constexpr Seconds copy_floor = 5e-6;  // a copy engine's start, as nvprof shows it; assumed
+
+// GB/s a direction of one lane by PCIe generation, 1 to 6 (8b/10b, then 128b/130b, then FLIT).
+constexpr double pcie_lane_gbps[] = {0.25, 0.5, 0.985, 1.969, 3.938, 7.563};
+
+double pcie_gbps(const Gpu& gpu) {
+  const int generation = std::clamp(gpu.pcie_generation, 1, 6);
+  return pcie_lane_gbps[generation - 1] * gpu.pcie_width * pcie_efficiency;
+}
+
+class Binder {
+ public:
+  Binder(const Schedule& schedule, const Cluster& cluster, const Collectives& collectives,
+         const SoftwareProfile& profile)
+      : schedule_(schedule),
+        collectives_(collectives),
+        profile_(profile),
+        kernels_(cluster.machine.gpu, profile),
+        pcie_rate_(pcie_gbps(cluster.machine.gpu) * 1e9),
+        sm_(table_.resource("sm")),
+        hbm_(table_.resource("hbm")) {}
+
+  CostTable run() {
+    for (const Role& role : schedule_.roles) {
+      auto& programs = table_.cost_of.emplace_back();
+      for (const StepProgram& step : role.steps) {
+        auto& ops = programs.emplace_back();
+        ops.reserve(step.ops.size());
+        for (const Op& op : step.ops) ops.push_back(cost_of(op));
+      }
+    }
+    return std::move(table_);
+  }
+
+ private:
+  std::int32_t cost_of(const Op& op) {
+    switch (op.kind) {
+      case OpKind::compute:
+        return cached(kernel_costs_, std::tuple(op.kernels.first, op.kernels.count, op.launches),
+                      [&] { return compute(op); });
+      case OpKind::collective: {
+        const Axis axis = schedule_.communicators[static_cast<std::size_t>(op.comm)].axis;
+        return cached(collective_costs_,
+                      std::tuple(axis, op.collective, bytes_of(op), op.dtype, op.reduction),
+                      [&] { return collective(op, axis); });
+      }
+      case OpKind::copy:
+        return cached(copy_costs_, std::tuple(op.copy, op.bytes, op.launches),
+                      [&] { return copy(op); });
+      case OpKind::host_work:
+        return cached(host_costs_, std::tuple(op.cost, op.count), [&] { return host_work(op); });
+      case OpKind::storage:
+        throw InputError("storage ops have no cost model yet: " + op.verb.str());
+      case OpKind::stream_wait:
+      case OpKind::host_wait:
+      case OpKind::alloc:
+      case OpKind::free: return -1;
+    }
+    return -1;
+  }
+
+  template <typename Key, typename Make>
+  std::int32_t cached(std::map<Key, std::int32_t>& cache, const Key& key, Make&& make) {
+    const auto found = cache.find(key);
+    if (found != cache.end()) return found->second;
+    const std::int32_t cost = make();
+    cache.emplace(key, cost);
+    return cost;
+  }
+
+  Seconds launches(int count) const { return count * profile_.launch_us * 1e-6; }
+
+  void demand(ResourceIndex resource, Seconds seconds) {
+    if (seconds > 0) table_.demands.push_back({resource, seconds});
+  }
+
+  // A cost of several segments; segments and demands are appended by the caller in between.
+  std::int32_t finish(OpCost cost, std::size_t first_segment) {
+    cost.segments = {static_cast<std::int32_t>(first_segment),
+                     static_cast<std::int32_t>(table_.segments.size() - first_segment)};
+    cost.solo = 0;
+    for (std::size_t i = first_segment; i < table_.segments.size(); ++i) {
+      cost.solo += table_.segments[i].solo;
+    }
+    table_.costs.push_back(cost);
+    return static_cast<std::int32_t>(table_.costs.size()) - 1;
+  }
+
+  void segment(Seconds solo, Seconds sm, Seconds hbm) {
+    const auto first = static_cast<std::int32_t>(table_.demands.size());
+    demand(sm_, sm);
+    demand(hbm_, hbm);
+    const auto count = static_cast<std::int32_t>(table_.demands.size()) - first;
+    table_.segments.push_back({solo, {first, count}});
+  }
+
+  std::int32_t compute(const Op& op) {
+    static const Name detail("roofline");
+    const std::size_t first_segment = table_.segments.size();
+    OpCost cost;
+    cost.host = launches(op.launches);
+    cost.provenance = Provenance::measured;  // the best; every kernel can only worsen it
+    cost.detail = detail;
+    KernelCost run;  // of the segment that is open
+    bool open = false;
+    for (const Kernel& kernel : schedule_.at_kernels(op.kernels)) {
+      const KernelCost k = kernels_.cost(kernel);
+      cost.provenance = worse(cost.provenance, k.provenance);
+      const bool joins = open && (k.bound == run.bound || k.bound == KernelBound::latency ||
+                                  run.bound == KernelBound::latency);
+      if (!joins && open) segment(run.seconds, run.sm_seconds, run.hbm_seconds);
+      if (!joins) {
+        run = k;
+        open = true;
+        continue;
+      }
+      if (run.bound == KernelBound::latency) run.bound = k.bound;
+      run.seconds += k.seconds;
+      run.sm_seconds += k.sm_seconds;
+      run.hbm_seconds += k.hbm_seconds;
+    }
+    if (open) segment(run.seconds, run.sm_seconds, run.hbm_seconds);
+    return finish(cost, first_segment);
+  }
+
+  std::int32_t collective(const Op& op, Axis axis) {
+    static const Name work("collective");
+    const CollectiveCost c =
+        collectives_.cost(axis, op.collective, bytes_of(op), op.dtype, op.reduction);
+    const std::size_t first_segment = table_.segments.size();
+    const auto first = static_cast<std::int32_t>(table_.demands.size());
+    demand(sm_, c.sm_share * c.seconds);
+    // A collective that its model says takes `seconds` alone moves its bytes in that time.
+    demand(hbm_, std::min(c.seconds, c.hbm_bytes / kernels_.memory_bytes_per_second()));
+    for (const LinkLoad& load : c.loads) demand(table_.resource(load.resource), load.seconds);
+    table_.segments.push_back(
+        {c.seconds, {first, static_cast<std::int32_t>(table_.demands.size()) - first}});
+    OpCost cost;
+    cost.host = profile_.host_cost_us(work) * 1e-6;
+    cost.provenance = c.provenance;
+    cost.detail = fmt::format("{}/{} {}ch", to_string(c.choice.algorithm),
+                              to_string(c.choice.protocol), c.choice.channels);
+    return finish(cost, first_segment);
+  }
+
+  std::int32_t copy(const Op& op) {
+    static const Name memory("copy/hbm");
+    static const Name pcie("copy/pcie");
+    const std::size_t first_segment = table_.segments.size();
+    OpCost cost;
+    cost.host = launches(op.launches);
+    cost.provenance = Provenance::assumed;
+    const auto bytes = static_cast<double>(op.bytes);
+    if (op.copy == CopyKind::device_to_device) {
+      const Seconds seconds = 2 * bytes / kernels_.memory_bytes_per_second();
+      segment(copy_floor + seconds, 0, seconds);
+      cost.detail = memory;
+    } else {  // peer copies too: without NVLink they cross PCIe
+      const Seconds seconds = bytes / pcie_rate_;
+      const auto first = static_cast<std::int32_t>(table_.demands.size());
+      demand(table_.resource("pcie"), seconds);
+      const auto count = static_cast<std::int32_t>(table_.demands.size()) - first;
+      table_.segments.push_back({copy_floor + seconds, {first, count}});
+      cost.detail = pcie;
+    }
+    return finish(cost, first_segment);
+  }
+
+  std::int32_t host_work(const Op& op) {
+    OpCost cost;
+    cost.host = profile_.host_cost_us(op.cost) * 1e-6 * op.count;
+    cost.provenance = profile_.provenance;
+    cost.detail = profile_.name;
+    return finish(cost, table_.segments.size());
+  }
+
+  const Schedule& schedule_;
+  const Collectives& collectives_;
+  const SoftwareProfile& profile_;
+  KernelModel kernels_;
+  double pcie_rate_;
+  CostTable table_;
+  ResourceIndex sm_, hbm_;
+  std::map<std::tuple<std::int32_t, std::int32_t, int>, std::int32_t> kernel_costs_;
+  std::map<std::tuple<Axis, CollectiveKind, Bytes, Dtype, Reduction>, std::int32_t>
+      collective_costs_;
+  std::map<std::tuple<CopyKind, Bytes, int>, std::int32_t> copy_costs_;
+  std::map<std::tuple<Name, std::int32_t>, std::int32_t> host_costs_;
+};
+
+}  // namespace
+
+CostTable bind_costs(const Schedule& schedule, const Cluster& cluster,
+                     const Collectives& collectives, const SoftwareProfile& profile) {
+  return Binder(schedule, cluster, collectives, profile).run();
+}
+
+}  // namespace stepcast

@@ -1,0 +1,28 @@
+#pragma once
+// Gives a schedule its seconds: kernels, collectives, copies and host works of one machine and one
+// software profile become a CostTable.
+//
+// A compute op's kernels become segments: runs of kernels with the same bound are one segment, a
+// latency-bound kernel joins the segment that it stands in (it asks for time, for little else).
+// Ops of equal work share one cost: by kernel range, by (axis, kind, bytes, dtype, reduction), by
+// copied bytes, by named host work; so 70 layers cost as much to bind as one.
+//
+// Resources, each of capacity 1.0 and per class of rank: "sm", "hbm", "pcie" and the links that
+// sim/collectives names ("nvlink", "nic", "fabric").
+//
+// Tested by tests/unit/forecast/bind_test.cpp.
+
+#include "sim/collectives/collective_cost.hpp"
+#include "sim/engines/cost_table.hpp"
+#include "sim/kernels/kernel_cost.hpp"
+#include "sim/kernels/profile.hpp"
+#include "sim/schedule/schedule.hpp"
+#include "topologies/topology.hpp"
+
+namespace stepcast {
+
+// Throws InputError where the GPU has no peak for a dtype or the profile no cost of that name.
+CostTable bind_costs(const Schedule& schedule, const Cluster& cluster,
+                     const Collectives& collectives, const SoftwareProfile& profile);
+
+}  // namespace stepcast

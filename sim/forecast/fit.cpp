@@ -1,0 +1,147 @@
+#include "sim/forecast/fit.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "base/error.hpp"
+
+namespace stepcast {
+
+namespace {
+
+// A change of the scenario, in words and as one.
+struct Change {
+  std::string words;
+  Scenario scenario;
+};
+
+constexpr std::int64_t most_gpus = 65536;
+
+bool scenario_fits(const Scenario& scenario) {
+  try {
+    const Resolved r = resolve(scenario);
+    return fits(memory_of_roles(r, build_schedule(r.step)), r.cluster.machine.gpu.memory_bytes);
+  } catch (const InputError&) {
+    return false;  // not a scenario: a strategy without that option, a machine without a NIC
+  }
+}
+
+std::vector<Change> smaller_micro_batches(const Scenario& s) {
+  std::vector<Change> list;
+  for (std::int64_t b = s.micro_batch.value_or(1) / 2; b >= 1; b /= 2) {
+    Change change{fmt::format("micro-batch {} instead of {}", b, *s.micro_batch), s};
+    change.scenario.micro_batch = b;
+    list.push_back(std::move(change));
+  }
+  return list;
+}
+
+std::vector<Change> more_checkpointing(const Scenario& s) {
+  std::vector<Change> list;
+  const std::string now = s.checkpointing.value_or("none");
+  for (const char* level : {"selective", "full"}) {
+    if (now == "full" || now == level) continue;
+    Change change{fmt::format("checkpointing {}", level), s};
+    change.scenario.checkpointing = level;
+    list.push_back(std::move(change));
+  }
+  return list;
+}
+
+std::vector<Change> more_sharding(const Scenario& s) {
+  std::vector<Change> list;
+  std::vector<std::string> notes;
+  const StrategyChoice now = resolve_strategy(s, notes);
+  const auto with = [&](const char* words, StrategyKind kind) {
+    Change change{words, s};
+    Scenario& c = change.scenario;
+    c.strategy = std::string(to_string(kind));
+    c.sharding_strategy.reset();
+    c.reshard_after_forward = true;
+    c.shard_group.reset();
+    c.bucket_cap_mb.reset();
+    c.first_bucket_mb.reset();
+    c.gradient_as_bucket_view.reset();
+    c.precision.reset();
+    list.push_back(std::move(change));
+  };
+  const bool keeps = !s.reshard_after_forward.value_or(now.reshard_after_forward.value_or(true));
+  if (now.kind == StrategyKind::ddp) with("strategy hsdp", StrategyKind::hsdp);
+  if (now.kind == StrategyKind::hsdp && keeps) with("reshard_after_forward true", now.kind);
+  if (now.kind != StrategyKind::fsdp2) with("strategy fsdp2", StrategyKind::fsdp2);
+  if (now.kind == StrategyKind::fsdp2 && keeps) with("reshard_after_forward true", now.kind);
+  return list;
+}
+
+// More GPUs help only where something is sharded over them.
+std::vector<Change> more_gpus(const Scenario& s) {
+  std::vector<Change> list;
+  const Resolved now = resolve(s);
+  if (now.step.mesh.shard == 1) return list;
+  const bool hsdp = now.step.strategy.kind == StrategyKind::hsdp;
+  for (std::int64_t n = 2ll * now.cluster.world_size; n <= most_gpus; n *= 2) {
+    Change change{hsdp ? fmt::format("{} GPUs and a shard group of {}", n, n)
+                       : fmt::format("{} GPUs instead of {}", n, now.cluster.world_size),
+                  s};
+    change.scenario.nodes.reset();
+    change.scenario.gpus = n;
+    if (hsdp) change.scenario.shard_group = n;
+    list.push_back(std::move(change));
+  }
+  return list;
+}
+
+using Changes = std::vector<Change> (*)(const Scenario&);
+
+// The first of each kind that fits, mildest first.
+std::vector<std::string> singles(const Scenario& s) {
+  std::vector<std::string> found;
+  for (const Changes kind : {smaller_micro_batches, more_checkpointing, more_sharding, more_gpus}) {
+    for (const Change& change : kind(s)) {
+      if (!scenario_fits(change.scenario)) continue;
+      found.push_back(change.words);
+      break;
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+bool fits(const std::vector<RoleMemory>& roles, Bytes capacity) {
+  return std::all_of(roles.begin(), roles.end(),
+                     [&](const RoleMemory& role) { return role.peak <= capacity; });
+}
+
+std::string smallest_change(const Scenario& scenario) {
+  std::vector<std::string> found = singles(scenario);
+  if (found.empty()) {
+    // Two together: everything that costs no hardware first, then more GPUs on top of it.
+    std::vector<Change> bases;
+    for (const Changes kind : {more_checkpointing, more_sharding}) {
+      for (Change& change : kind(scenario)) bases.push_back(std::move(change));
+    }
+    const std::size_t first_bases = bases.size();
+    for (std::size_t i = 0; i < first_bases; ++i) {
+      for (Change& change : more_sharding(bases[i].scenario)) {
+        change.words = bases[i].words + " and " + change.words;
+        bases.push_back(std::move(change));
+      }
+    }
+    for (const Change& base : bases) {
+      if (scenario_fits(base.scenario)) {
+        found.push_back(base.words);
+        break;
+      }
+      const std::vector<std::string> more = singles(base.scenario);
+      if (more.empty()) continue;
+      found.push_back(base.words + " and " + more.front());
+      break;
+    }
+  }
+  return fmt::format("{}", fmt::join(found, ", or "));
+}
+
+}  // namespace stepcast

@@ -1,0 +1,110 @@
+#include "sim/forecast/forecast.hpp"
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "sim/engines/engine.hpp"
+#include "sim/forecast/bind.hpp"
+#include "sim/forecast/fit.hpp"
+
+namespace stepcast {
+
+namespace {
+
+std::string network_text(const Cluster& cluster) {
+  if (cluster.nodes == 1) return "";
+  double nic = cluster.fabric.nic_gbps;
+  std::size_t nics = cluster.machine.nics.size();
+  if (nic == 0 && nics > 0) nic = cluster.machine.graph[cluster.machine.nics.front()].nic_gbps;
+  std::string text = fmt::format("{} x {:g} GB/s {} a node, {}", nics, nic, cluster.fabric.network,
+                                 to_string(cluster.fabric.kind));
+  if (cluster.fabric.oversubscription > 1) {
+    text += fmt::format(", {:g}:1", cluster.fabric.oversubscription);
+  }
+  return text;
+}
+
+void describe(const Resolved& r, Report& report) {
+  const TrainingStep& step = r.step;
+  report.model = step.model.name;
+  report.model_source = step.model.source;
+  report.parameters = step.model.parameter_elements();
+  report.seq_len = step.workload.seq_len;
+  report.micro_batch = step.workload.micro_batch;
+  report.accumulation = step.accumulation;
+  report.checkpointing = to_string(step.workload.checkpointing);
+  report.strategy = to_string(step.strategy.kind);
+  report.precision = step.precision.name;
+  report.mesh = step.mesh;
+  report.machine = r.cluster.machine.name;
+  report.machine_name = r.cluster.machine.full_name;
+  report.gpu = r.cluster.machine.gpu.full_name;
+  report.nodes = r.cluster.nodes;
+  report.gpus_per_node = r.cluster.gpus_per_node;
+  report.gpus = r.cluster.world_size;
+  report.network = network_text(r.cluster);
+  report.profile = r.profile.name;
+  report.nccl_version = r.nccl_version;
+  report.step = r.first_step ? "first" : "steady";
+  report.tied_embeddings = step.model.architecture.tied_embeddings;
+}
+
+void add_speed(const Resolved& r, Report& report) {
+  const TrainingStep& step = r.step;
+  const Workload& w = step.workload;
+  const double tokens_per_gpu = static_cast<double>(w.micro_batch * w.seq_len) * step.accumulation;
+  report.tokens_per_step = tokens_per_gpu * r.cluster.world_size;
+  report.tokens_per_second = report.tokens_per_step / report.step_time;
+  report.tokens_per_second_per_gpu = tokens_per_gpu / report.step_time;
+  report.flops_per_token = model_flops_per_token(step.model, w.seq_len);
+  report.tflops_per_gpu = report.tokens_per_second_per_gpu * report.flops_per_token / 1e12;
+  report.hardware_tflops_per_gpu =
+      report.tokens_per_second_per_gpu *
+      hardware_flops_per_token(step.model, w.seq_len, w.checkpointing, w.fused_attention) / 1e12;
+  report.peak_tflops = r.cluster.machine.gpu.peak_flops(w.compute_dtype) / 1e12;
+  report.peak_dtype = to_string(w.compute_dtype);
+  report.mfu = report.tflops_per_gpu / report.peak_tflops;
+  report.hfu = report.hardware_tflops_per_gpu / report.peak_tflops;
+}
+
+}  // namespace
+
+Forecast forecast(Resolved resolved) {
+  Forecast f;
+  f.resolved = std::move(resolved);
+  const Resolved& r = f.resolved;
+  f.schedule = build_schedule(r.step);
+  const Collectives collectives(r.cluster, r.step.mesh, r.nccl_version);
+  f.costs = bind_costs(f.schedule, r.cluster, collectives, r.profile);
+  RunOptions options;
+  if (r.first_step) options.programs = {0};
+  const std::unique_ptr<Engine> engine =
+      r.engine == "formula" ? make_formula_engine() : make_fluid_engine();
+  f.timeline = engine->run(f.schedule, f.costs, options);
+
+  Report& report = f.report;
+  describe(r, report);
+  report.engine = engine->name();
+  report.step_time = f.timeline.period();
+  add_speed(r, report);
+  report.split = split_time(f.schedule, f.costs, f.timeline, r.profile.provenance);
+  report.collectives = collective_rows(f.schedule, f.timeline, collectives);
+  const auto program = static_cast<std::size_t>(f.timeline.steps.back().program_index);
+  report.ops_per_step = static_cast<int>(f.schedule.roles[0].steps[program].ops.size());
+  report.capacity = r.cluster.machine.gpu.memory_bytes;
+  report.memory = memory_of_roles(r, f.schedule);
+  report.fits = fits(report.memory, report.capacity);
+  report.notes = f.schedule.notes;
+  report.notes.insert(report.notes.end(), r.notes.begin(), r.notes.end());
+  return f;
+}
+
+Forecast forecast(const Scenario& scenario, const ForecastOptions& options) {
+  Forecast f = forecast(resolve(scenario));
+  if (!f.report.fits && options.search_change) {
+    f.report.smallest_change = smallest_change(scenario);
+  }
+  return f;
+}
+
+}  // namespace stepcast

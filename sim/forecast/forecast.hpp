@@ -1,0 +1,40 @@
+#pragma once
+// From a scenario to a forecast: resolve, build the schedule, bind the costs, run the engine, read
+// the timeline.
+//
+//   Forecast f = forecast(read_scenario("examples/llama-3-8b.toml"));
+//   std::cout << to_text(f.report);
+//
+// Tested by tests/unit/forecast and, end to end, tests/cli.
+
+#include <string>
+
+#include "sim/engines/cost_table.hpp"
+#include "sim/forecast/resolve.hpp"
+#include "sim/forecast/scenario.hpp"
+#include "sim/report/report.hpp"
+#include "sim/schedule/schedule.hpp"
+#include "sim/schedule/timeline.hpp"
+
+namespace stepcast {
+
+struct Forecast {
+  Resolved resolved;
+  Schedule schedule;
+  CostTable costs;
+  Timeline timeline;
+  Report report;
+};
+
+struct ForecastOptions {
+  // When the step does not fit, look for the smallest change that does (a few more schedules).
+  bool search_change = true;
+};
+
+// Throws InputError. A step that does not fit is a Forecast with report.fits == false.
+Forecast forecast(const Scenario& scenario, const ForecastOptions& options = {});
+
+// The same, phase by phase, for benchmarks.
+Forecast forecast(Resolved resolved);
+
+}  // namespace stepcast

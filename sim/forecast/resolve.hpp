@@ -1,0 +1,43 @@
+#pragma once
+// From what the user said to what is simulated: names are looked up, defaults are filled in, and
+// what contradicts itself is refused with the place where it was said.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/forecast/scenario.hpp"
+#include "sim/kernels/profile.hpp"
+#include "sim/strategies/strategy.hpp"
+#include "topologies/topology.hpp"
+
+namespace stepcast {
+
+struct Resolved {
+  TrainingStep step;
+  Cluster cluster;
+  SoftwareProfile profile;
+  std::string engine = "fluid";
+  std::string nccl_version = "2.28.9";
+  bool first_step = false;         // report the first step, not the steady one
+  std::vector<std::string> notes;  // what was mapped or chosen for the user
+};
+
+// Throws InputError.
+Resolved resolve(const Scenario& scenario);
+
+// Parts of it, for callers that need no schedule.
+Cluster resolve_cluster(const Scenario& scenario);
+
+// The strategy that the scenario names, FSDP1's names mapped; `notes` says how.
+struct StrategyChoice {
+  StrategyKind kind = StrategyKind::ddp;
+  std::optional<bool> reshard_after_forward;
+};
+StrategyChoice resolve_strategy(const Scenario& scenario, std::vector<std::string>& notes);
+
+// GPUs that share one copy under HSDP when nobody says: a whole node, or as many of it as divide
+// the world (12 GPUs on nodes of 8: groups of 4, so that no group spans nodes).
+int default_shard_group(int world_size, int gpus_per_node);
+
+}  // namespace stepcast

@@ -1,0 +1,125 @@
+#include <nlohmann/json.hpp>
+
+#include "sim/report/report.hpp"
+
+namespace stepcast {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json split_json(const Report& r) {
+  const TimeSplit& s = r.split;
+  return {{"compute", s.compute},        {"copies", s.copies}, {"interference", s.interference},
+          {"optimizer", s.optimizer},    {"host", s.host},     {"other", s.other},
+          {"exposed", s.exposed_total()}};
+}
+
+Json collective_json(const CollectiveRow& row) {
+  return {{"kind", to_string(row.kind)},
+          {"axis", to_string(row.axis)},
+          {"ranks", row.ranks},
+          {"dtype", to_string(row.dtype)},
+          {"bytes", row.bytes},
+          {"calls", row.calls},
+          {"algorithm", to_string(row.cost.choice.algorithm)},
+          {"protocol", to_string(row.cost.choice.protocol)},
+          {"channels", row.cost.choice.channels},
+          {"solo_s", row.cost.seconds},
+          {"mean_s", row.mean_seconds},
+          {"busbw_gbps", row.busbw_gbps},
+          {"sent_intra_bytes", bytes_sent_intra(row)},
+          {"sent_inter_bytes", bytes_sent_inter(row)},
+          {"provenance", to_string(row.cost.provenance)}};
+}
+
+// By collective kind, all sizes and axes together.
+Json sent_json(const Report& r) {
+  Json sent = Json::object();
+  for (const CollectiveRow& row : r.collectives) {
+    Json& entry = sent[std::string(to_string(row.kind))];
+    if (entry.is_null()) entry = {{"intra_node", 0.0}, {"inter_node", 0.0}, {"total", 0.0}};
+    const double intra = bytes_sent_intra(row), inter = bytes_sent_inter(row);
+    entry["intra_node"] = entry["intra_node"].get<double>() + intra;
+    entry["inter_node"] = entry["inter_node"].get<double>() + inter;
+    entry["total"] = entry["total"].get<double>() + intra + inter;
+  }
+  return sent;
+}
+
+Json memory_json(const Report& r) {
+  Json roles = Json::object();
+  for (const RoleMemory& role : r.memory) {
+    Json by_kind = Json::object();
+    for (const MemoryRow& row : role.rows) by_kind[row.kind] = row.bytes;
+    roles[role.role] = {{"ranks", role.ranks},
+                        {"peak", role.peak},
+                        {"peak_moment", role.peak_moment},
+                        {"persistent", role.persistent},
+                        {"at_peak", by_kind}};
+  }
+  return roles;
+}
+
+}  // namespace
+
+std::string to_json(const Report& r) {
+  Json exposed = Json::object();
+  for (const ExposedPart& part : r.split.exposed) exposed[part.cause] = part.seconds;
+  Json provenance = Json::object();
+  for (const Provenance p : {Provenance::measured, Provenance::modelled, Provenance::extrapolated,
+                             Provenance::assumed}) {
+    provenance[std::string(to_string(p))] = r.split.by_provenance[static_cast<std::size_t>(p)];
+  }
+  Json rows = Json::array();
+  for (const CollectiveRow& row : r.collectives) rows.push_back(collective_json(row));
+
+  const Json document = {
+      {"schema", "stepcast.forecast/1"},
+      {"scenario",
+       {{"model", r.model},
+        {"model_source", r.model_source},
+        {"parameters", r.parameters},
+        {"seq_len", r.seq_len},
+        {"micro_batch", r.micro_batch},
+        {"accumulation", r.accumulation},
+        {"checkpointing", r.checkpointing},
+        {"strategy", r.strategy},
+        {"precision", r.precision},
+        {"replicate", r.mesh.replicate},
+        {"shard", r.mesh.shard},
+        {"machine", r.machine},
+        {"gpu", r.gpu},
+        {"nodes", r.nodes},
+        {"gpus_per_node", r.gpus_per_node},
+        {"gpus", r.gpus},
+        {"network", r.network},
+        {"engine", r.engine},
+        {"profile", r.profile},
+        {"nccl_version", r.nccl_version},
+        {"step", r.step}}},
+      {"step_time_s", r.step_time},
+      {"tokens_per_step", r.tokens_per_step},
+      {"tokens_per_s", r.tokens_per_second},
+      {"tokens_per_s_per_gpu", r.tokens_per_second_per_gpu},
+      {"tflops_per_gpu", r.tflops_per_gpu},
+      {"hardware_tflops_per_gpu", r.hardware_tflops_per_gpu},
+      {"mfu", r.mfu},
+      {"hfu", r.hfu},
+      {"peak_tflops", r.peak_tflops},
+      {"peak_dtype", r.peak_dtype},
+      {"flops_per_token", r.flops_per_token},
+      {"time_s", split_json(r)},
+      {"exposed_s", exposed},
+      {"bytes_sent_per_gpu", sent_json(r)},
+      {"collectives", rows},
+      {"memory_capacity_bytes", r.capacity},
+      {"memory_bytes", memory_json(r)},
+      {"fits", r.fits},
+      {"smallest_change", r.smallest_change.empty() ? Json() : Json(r.smallest_change)},
+      {"provenance", provenance},
+      {"notes", r.notes}};
+  return document.dump(2) + "\n";
+}
+
+}  // namespace stepcast

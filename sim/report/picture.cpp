@@ -1,0 +1,330 @@
+#include "sim/report/picture.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+namespace stepcast {
+namespace {
+
+// What a rectangle stands for; the colours are in the style sheet below.
+enum class Shade : std::uint8_t {
+  forward,
+  backward,
+  recompute,
+  optimizer,
+  gather,
+  scatter,
+  reduce,
+  copy,
+  host,
+};
+
+struct ShadeName {
+  Shade shade;
+  const char* css;
+  const char* legend;
+};
+
+constexpr std::array<ShadeName, 9> shades{{
+    {Shade::forward, "fwd", "forward"},
+    {Shade::recompute, "rec", "recompute"},
+    {Shade::backward, "bwd", "backward"},
+    {Shade::optimizer, "opt", "optimizer"},
+    {Shade::gather, "ag", "all-gather"},
+    {Shade::scatter, "rs", "reduce-scatter"},
+    {Shade::reduce, "ar", "all-reduce, broadcast"},
+    {Shade::copy, "cp", "copies and casts"},
+    {Shade::host, "ho", "host"},
+}};
+
+Shade shade_of(const Op& op) {
+  static const Name compute("compute");
+  static const Name recompute("recompute");
+  switch (op.kind) {
+    case OpKind::collective:
+      if (op.collective == CollectiveKind::all_gather) return Shade::gather;
+      if (op.collective == CollectiveKind::reduce_scatter) return Shade::scatter;
+      return Shade::reduce;
+    case OpKind::compute:
+      if (op.phase == Phase::optimizer) return Shade::optimizer;
+      if (op.verb == recompute) return Shade::recompute;
+      if (op.verb != compute) return Shade::copy;
+      return op.phase == Phase::backward ? Shade::backward : Shade::forward;
+    case OpKind::copy: return Shade::copy;
+    default: return Shade::host;
+  }
+}
+
+const char* css_of(Shade shade) {
+  for (const ShadeName& name : shades) {
+    if (name.shade == shade) return name.css;
+  }
+  return "";
+}
+
+// XML text: names come from files.
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '&': out += "&amp;"; break;
+      case '"': out += "&quot;"; break;
+      default: out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    }
+  }
+  return out;
+}
+
+// 1, 2 or 5 times a power of ten: a tick distance with six to fifteen ticks.
+double tick_distance(double span) {
+  const double raw = span / 8.0;
+  const double power = std::pow(10.0, std::floor(std::log10(raw)));
+  for (const double factor : {1.0, 2.0, 5.0, 10.0}) {
+    if (factor * power >= raw) return factor * power;
+  }
+  return 10.0 * power;
+}
+
+std::string time_text(Seconds seconds, Seconds span) {
+  if (span >= 2.0) return fmt::format("{:.4g} s", seconds);
+  if (span >= 2e-3) return fmt::format("{:.4g} ms", seconds * 1e3);
+  return fmt::format("{:.4g} µs", seconds * 1e6);
+}
+
+struct Row {
+  std::string label;
+  std::vector<const Span*> spans;
+};
+
+class Picture {
+ public:
+  Picture(const Schedule& schedule, const Timeline& timeline, const PictureOptions& options)
+      : schedule_(schedule), timeline_(timeline), options_(options) {
+    step_ = options.step < 0 ? static_cast<int>(timeline.steps.size()) - 1 : options.step;
+    const StepSpan& step = timeline.steps.at(static_cast<std::size_t>(step_));
+    program_ = &schedule.roles.at(static_cast<std::size_t>(options.role))
+                    .steps.at(static_cast<std::size_t>(step.program_index));
+    collect();
+    span_ = std::max(end_ - begin_, 1e-12);
+    plot_width_ = options.width - left - right;
+  }
+
+  std::string draw() {
+    out_ = style();
+    int y = top;
+    for (const Row& row : rows_) {
+      draw_row(row, y);
+      y += row_height;
+    }
+    y += 6;
+    draw_axis(y);
+    y += 34;
+    if (!samples_.empty()) {
+      draw_memory(y);
+      y += memory_height + 20;
+    }
+    draw_legend(y);
+    y += 30;
+    return header(y) + out_ + "</svg>\n";
+  }
+
+ private:
+  static constexpr int left = 150;
+  static constexpr int right = 20;
+  static constexpr int top = 46;
+  static constexpr int row_height = 30;
+  static constexpr int bar_height = 22;
+  static constexpr int memory_height = 90;
+
+  const Op& op_of(const Span& span) const {
+    return program_->ops[static_cast<std::size_t>(span.op)];
+  }
+  double x_of(Seconds t) const {
+    return left + (t - begin_) / span_ * static_cast<double>(plot_width_);
+  }
+
+  void collect() {
+    Row host{"host", {}};
+    std::vector<Row> streams;
+    for (const Stream& stream : schedule_.streams) streams.push_back({stream.name.str(), {}});
+    begin_ = timeline_.steps[static_cast<std::size_t>(step_)].begin;
+    end_ = timeline_.steps[static_cast<std::size_t>(step_)].end;
+    for (const Span& span : timeline_.spans) {
+      if (span.step != step_ || span.role != options_.role || span.end <= span.start) continue;
+      const Op& op = op_of(span);
+      begin_ = std::min(begin_, span.start);
+      if (op.stream >= 0) {
+        streams[static_cast<std::size_t>(op.stream)].spans.push_back(&span);
+      } else {
+        host.spans.push_back(&span);
+      }
+    }
+    if (!host.spans.empty()) rows_.push_back(std::move(host));
+    for (Row& row : streams) {
+      if (!row.spans.empty()) rows_.push_back(std::move(row));
+    }
+    for (const MemorySample& sample : timeline_.memory) {
+      if (sample.step == step_ && sample.role == options_.role) samples_.push_back(&sample);
+    }
+  }
+
+  std::string header(int height) const {
+    const std::string title = options_.title.empty() ? schedule_.name : options_.title;
+    return fmt::format(
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
+               "viewBox=\"0 0 {0} {1}\" role=\"img\" aria-label=\"Timeline of one step\">\n",
+               options_.width, height) +
+           fmt::format("<rect class=\"bg\" width=\"{}\" height=\"{}\"/>\n", options_.width, height) +
+           fmt::format("<text x=\"12\" y=\"24\" class=\"title\">{}</text>\n", escaped(title));
+  }
+
+  static std::string style() {
+    return "<style>text{font:12px sans-serif;fill:#222}.title{font-size:15px;font-weight:600}"
+           ".bg{fill:#fff}.grid{stroke:#ddd}.in{fill:#fff;font-size:11px}.lane{fill:#f4f4f6}"
+           ".fwd{fill:#3d7ddb}.rec{fill:#6fb7d6}.bwd{fill:#28549b}.opt{fill:#7a4fb5}"
+           ".ag{fill:#e08a1e}.rs{fill:#c8452f}.ar{fill:#b83280}.cp{fill:#8a8f98}.ho{fill:#5f9e6e}"
+           ".mem{fill:#3d7ddb;fill-opacity:.25;stroke:#3d7ddb}.cap{stroke:#c8452f;"
+           "stroke-dasharray:5 4}"
+           "@media(prefers-color-scheme:dark){text{fill:#ddd}.bg{fill:#16181d}.grid{stroke:#333}"
+           ".lane{fill:#1e2128}}</style>\n";
+  }
+
+  void draw_row(const Row& row, int y) {
+    out_ += fmt::format("<text x=\"12\" y=\"{}\">{}</text>\n", y + 16, escaped(row.label));
+    out_ += fmt::format("<rect class=\"lane\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n",
+                        left, y, plot_width_, bar_height);
+    // Rectangles of one colour that touch within a third of a pixel are one.
+    double begin = 0;
+    double end = -1;
+    Shade shade = Shade::host;
+    std::string tip;
+    const auto flush = [&] {
+      if (end <= begin) return;
+      out_ += fmt::format(
+          "<rect class=\"{}\" x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"{}\"><title>{}"
+          "</title></rect>\n",
+          css_of(shade), begin, y, std::max(end - begin, 0.3), bar_height, escaped(tip));
+    };
+    for (const Span* span : row.spans) {
+      const double x0 = x_of(span->start);
+      const double x1 = x_of(span->end);
+      const Shade now = shade_of(op_of(*span));
+      if (end > begin && now == shade && x0 - end < 0.34 && (x1 - x0 < 1.0 || end - begin < 1.0)) {
+        end = std::max(end, x1);
+        continue;
+      }
+      flush();
+      begin = x0;
+      end = x1;
+      shade = now;
+      tip = tip_of(*span);
+      draw_label_later(*span, x0, x1, y);
+    }
+    flush();
+    out_ += labels_;
+    labels_.clear();
+  }
+
+  std::string tip_of(const Span& span) const {
+    const Op& op = op_of(span);
+    std::string text = fmt::format("{} {}", to_string(op.phase), op.verb.str());
+    if (op.unit >= 0) text += " " + schedule_.units[static_cast<std::size_t>(op.unit)].str();
+    text += ": " + time_text(span.end - span.start, span_);
+    if (op.kind == OpKind::collective) {
+      text += fmt::format(", {:.1f} MB", static_cast<double>(bytes_of(op)) / 1e6);
+    }
+    return text;
+  }
+
+  void draw_label_later(const Span& span, double x0, double x1, int y) {
+    const Op& op = op_of(span);
+    if (op.unit < 0) return;
+    std::string name = schedule_.units[static_cast<std::size_t>(op.unit)].str();
+    const std::size_t dot = name.rfind('.');
+    if (dot != std::string::npos) name = name.substr(dot + 1);
+    if (x1 - x0 < 7.0 * static_cast<double>(name.size()) + 4) return;
+    labels_ += fmt::format("<text class=\"in\" x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}"
+                           "</text>\n",
+                           (x0 + x1) / 2, y + 15, escaped(name));
+  }
+
+  void draw_axis(int y) {
+    const double tick = tick_distance(span_);
+    for (double t = 0; t <= span_ * 1.0001; t += tick) {
+      const double x = x_of(begin_ + t);
+      out_ += fmt::format("<line class=\"grid\" x1=\"{0:.1f}\" y1=\"{1}\" x2=\"{0:.1f}\" "
+                          "y2=\"{2}\"/>\n",
+                          x, top - 8, y);
+      out_ += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x,
+                          y + 16, time_text(t, span_));
+    }
+  }
+
+  // Samples stand in host order; the host may have run ahead, even into the step before.
+  void draw_memory(int y) {
+    Bytes most = options_.capacity;
+    for (const MemorySample* sample : samples_) most = std::max(most, sample->allocated);
+    if (most == 0) return;
+    const auto y_of = [&](Bytes bytes) {
+      return y + memory_height * (1.0 - static_cast<double>(bytes) / static_cast<double>(most));
+    };
+    std::string path = fmt::format("M{} {}", left, y + memory_height);
+    double last_y = y_of(samples_.front()->allocated);
+    path += fmt::format(" V{:.1f}", last_y);
+    for (const MemorySample* sample : samples_) {
+      const double x = std::clamp(x_of(sample->time), static_cast<double>(left),
+                                  static_cast<double>(left + plot_width_));
+      path += fmt::format(" H{:.1f} V{:.1f}", x, y_of(sample->allocated));
+    }
+    path += fmt::format(" H{} V{} Z", left + plot_width_, y + memory_height);
+    out_ += fmt::format("<path class=\"mem\" d=\"{}\"/>\n", path);
+    out_ += fmt::format("<text x=\"12\" y=\"{}\">allocated</text>\n", y + 14);
+    out_ += fmt::format("<text x=\"12\" y=\"{}\">to {:.1f} GB</text>\n", y + 30,
+                        static_cast<double>(most) / 1e9);
+    if (options_.capacity > 0) {
+      const double line = y_of(options_.capacity);
+      out_ += fmt::format("<line class=\"cap\" x1=\"{}\" y1=\"{:.1f}\" x2=\"{}\" y2=\"{:.1f}\"/>\n",
+                          left, line, left + plot_width_, line);
+    }
+  }
+
+  void draw_legend(int y) {
+    int x = left;
+    for (const ShadeName& name : shades) {
+      out_ += fmt::format("<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"12\" height=\"12\"/>\n",
+                          name.css, x, y);
+      out_ += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", x + 17, y + 11, name.legend);
+      x += 34 + static_cast<int>(6.6 * static_cast<double>(std::string(name.legend).size()));
+    }
+  }
+
+  const Schedule& schedule_;
+  const Timeline& timeline_;
+  PictureOptions options_;
+  const StepProgram* program_ = nullptr;
+  int step_ = 0;
+  std::vector<Row> rows_;
+  std::vector<const MemorySample*> samples_;
+  Seconds begin_ = 0;
+  Seconds end_ = 0;
+  Seconds span_ = 1;
+  int plot_width_ = 0;
+  std::string out_;
+  std::string labels_;
+};
+
+}  // namespace
+
+std::string to_picture(const Schedule& schedule, const Timeline& timeline,
+                       const PictureOptions& options) {
+  if (timeline.steps.empty()) return {};
+  return Picture(schedule, timeline, options).draw();
+}
+
+}  // namespace stepcast

@@ -1,0 +1,93 @@
+#pragma once
+// Everything that a forecast says about itself: the one structure that the text page, the JSON
+// document and the tests read. sim/forecast fills it.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/report/summary.hpp"
+
+namespace stepcast {
+
+struct MemoryRow {
+  std::string kind;  // BufferKind by name, or "cuda_context", "nccl", ...
+  Bytes bytes = 0;   // at the peak
+};
+
+struct RoleMemory {
+  std::string role;
+  int ranks = 0;
+  Bytes peak = 0;               // sum of the rows
+  std::vector<MemoryRow> rows;  // at the peak, largest first
+  std::string peak_moment;      // "backward.compute.layers.31"
+  Bytes persistent = 0;         // between steps
+};
+
+struct Report {
+  // ---- what was forecast
+  std::string model;
+  std::string model_source;
+  std::int64_t parameters = 0;
+  std::int64_t seq_len = 0;
+  std::int64_t micro_batch = 0;
+  int accumulation = 1;
+  std::string checkpointing;
+  std::string strategy;
+  std::string precision;
+  Mesh mesh;
+  std::string machine;       // "dgx-h100"
+  std::string machine_name;  // "NVIDIA DGX H100"
+  std::string gpu;           // "NVIDIA H100 SXM5 80GB"
+  int nodes = 1;
+  int gpus_per_node = 1;
+  int gpus = 1;
+  std::string network;  // "rail_optimised infiniband, 50 GB/s a NIC"
+  std::string engine;
+  std::string profile;
+  std::string nccl_version;
+  std::string step;  // "steady", "first"
+
+  // ---- speed
+  Seconds step_time = 0;
+  double tokens_per_step = 0;
+  double tokens_per_second = 0;
+  double tokens_per_second_per_gpu = 0;
+  double tflops_per_gpu = 0;           // model FLOPs
+  double hardware_tflops_per_gpu = 0;  // with recomputation
+  double mfu = 0;
+  double hfu = 0;
+  double peak_tflops = 0;  // dense
+  std::string peak_dtype;  // "bf16"
+  bool peak_is_fallback = false;
+  bool tied_embeddings = false;  // N counts the embedding once
+  double flops_per_token = 0;
+
+  TimeSplit split;
+  std::vector<CollectiveRow> collectives;
+  int ops_per_step = 0;
+
+  // ---- memory
+  Bytes capacity = 0;
+  std::vector<RoleMemory> memory;
+  bool fits = true;
+  std::string smallest_change;  // when it does not fit; may be empty when none was found
+
+  // ---- how far to trust it
+  std::vector<std::string> notes;
+};
+
+// Bytes a GPU sends in one step, all calls of a row together.
+double bytes_sent_intra(const CollectiveRow& row);
+double bytes_sent_inter(const CollectiveRow& row);
+
+struct TextOptions {
+  bool unicode = false;  // bars and box characters
+  int width = 96;
+};
+std::string to_text(const Report& report, const TextOptions& options = {});
+
+// Schema "stepcast.forecast/1", docs/json-schema.md. Two-space indentation, keys in a fixed order.
+std::string to_json(const Report& report);
+
+}  // namespace stepcast

@@ -1,0 +1,288 @@
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.hpp"
+#include "sim/report/summary.hpp"
+
+namespace stepcast {
+
+namespace {
+
+// The spans of one role in the last steps, findable by op.
+class SpanIndex {
+ public:
+  SpanIndex(const Schedule& schedule, const Timeline& timeline, int role)
+      : schedule_(schedule), timeline_(timeline), role_(role) {
+    const std::size_t steps = timeline.steps.size();
+    first_step_ = static_cast<std::int32_t>(steps >= 2 ? steps - 2 : 0);
+    of_.resize(steps - static_cast<std::size_t>(first_step_));
+    for (std::size_t i = 0; i < of_.size(); ++i) {
+      of_[i].assign(program(first_step_ + static_cast<std::int32_t>(i)).ops.size(), -1);
+    }
+    for (std::size_t i = timeline.spans.size(); i-- > 0;) {
+      const Span& span = timeline.spans[i];
+      if (span.step < first_step_) break;  // ordered by step
+      if (span.role != role) continue;
+      of_[static_cast<std::size_t>(span.step - first_step_)][static_cast<std::size_t>(span.op)] =
+          static_cast<std::int32_t>(i);
+    }
+  }
+
+  const StepProgram& program(std::int32_t step) const {
+    const auto index =
+        static_cast<std::size_t>(timeline_.steps[static_cast<std::size_t>(step)].program_index);
+    return schedule_.roles[static_cast<std::size_t>(role_)].steps[index];
+  }
+  const Op& op(const Span& span) const {
+    return program(span.step).ops[static_cast<std::size_t>(span.op)];
+  }
+  // nullptr: no such span, or long ago.
+  const Span* find(std::int32_t step, OpIndex op) const {
+    if (step < first_step_ || op < 0) return nullptr;
+    const auto& ops = of_[static_cast<std::size_t>(step - first_step_)];
+    const std::int32_t at = ops[static_cast<std::size_t>(op)];
+    return at < 0 ? nullptr : &timeline_.spans[static_cast<std::size_t>(at)];
+  }
+  // The op before it on its stream, in this step or the one before.
+  const Span* before_on_stream(const Span& span) const {
+    const StreamIndex stream = op(span).stream;
+    OpIndex from = span.op;
+    for (std::int32_t step = span.step; step >= first_step_; --step) {
+      const std::vector<Op>& ops = program(step).ops;
+      if (step != span.step) from = static_cast<OpIndex>(ops.size());
+      while (from-- > 0) {
+        if (ops[static_cast<std::size_t>(from)].stream != stream) continue;
+        if (const Span* found = find(step, from)) return found;
+      }
+    }
+    return nullptr;
+  }
+  // The spans of a stream in the last step, in order.
+  std::vector<const Span*> on_stream(StreamIndex stream) const {
+    std::vector<const Span*> list;
+    const auto last = static_cast<std::int32_t>(timeline_.steps.size()) - 1;
+    const std::vector<Op>& ops = program(last).ops;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      if (ops[i].stream != stream || ops[i].kind == OpKind::stream_wait) continue;
+      if (const Span* span = find(last, static_cast<OpIndex>(i))) list.push_back(span);
+    }
+    return list;
+  }
+
+ private:
+  const Schedule& schedule_;
+  const Timeline& timeline_;
+  int role_;
+  std::int32_t first_step_ = 0;
+  std::vector<std::vector<std::int32_t>> of_;  // [step - first_step_][op] -> index of the span
+};
+
+bool is_model_work(const Op& op) {
+  static const Name compute("compute");
+  static const Name recompute("recompute");
+  return op.kind == OpKind::compute && op.phase != Phase::optimizer &&
+         (op.verb == compute || op.verb == recompute);
+}
+
+StreamIndex compute_stream(const Schedule& schedule, const StepProgram& program) {
+  static const Name compute("compute");
+  for (std::size_t i = 0; i < schedule.streams.size(); ++i) {
+    if (schedule.streams[i].name == compute) return static_cast<StreamIndex>(i);
+  }
+  for (const Op& op : program.ops) {
+    if (op.kind == OpKind::compute) return op.stream;
+  }
+  return -1;
+}
+
+class Splitter {
+ public:
+  Splitter(const Schedule& schedule, const CostTable& costs, const Timeline& timeline,
+           Provenance host)
+      : costs_(costs), timeline_(timeline), host_(host), index_(schedule, timeline, 0) {
+    const auto last = static_cast<std::int32_t>(timeline.steps.size()) - 1;
+    begin_ = timeline.steps.back().end - timeline.period();
+    end_ = timeline.steps.back().end;
+    const StepProgram& program = index_.program(last);
+    stream_ = compute_stream(schedule, program);
+    for (std::size_t i = 0; i < program.ops.size(); ++i) {
+      if (!is_model_work(program.ops[i])) continue;
+      if (first_work_ < 0) first_work_ = static_cast<OpIndex>(i);
+      last_work_ = static_cast<OpIndex>(i);
+    }
+  }
+
+  TimeSplit run() {
+    Seconds cursor = begin_;
+    for (const Span* span : index_.on_stream(stream_)) {
+      if (span->end <= begin_) continue;
+      if (span->start > cursor) book_gap(cursor, span->start, *span);
+      book_busy(*span, std::max(cursor, span->start));
+      cursor = std::max(cursor, span->end);
+    }
+    if (cursor < end_) book_tail(cursor);
+    std::sort(split_.exposed.begin(), split_.exposed.end(),
+              [](const ExposedPart& a, const ExposedPart& b) {
+                return a.seconds != b.seconds ? a.seconds > b.seconds : a.cause < b.cause;
+              });
+    return std::move(split_);
+  }
+
+ private:
+  Provenance provenance(const Span& span) const {
+    const int program = timeline_.steps[static_cast<std::size_t>(span.step)].program_index;
+    const auto at =
+        costs_.cost_of[0][static_cast<std::size_t>(program)][static_cast<std::size_t>(span.op)];
+    return at < 0 ? host_ : costs_.costs[static_cast<std::size_t>(at)].provenance;
+  }
+
+  void add(Seconds& bucket, Seconds seconds, Provenance provenance) {
+    bucket += seconds;
+    split_.by_provenance[static_cast<std::size_t>(provenance)] += seconds;
+  }
+
+  void book_busy(const Span& span, Seconds from) {
+    const Op& op = index_.op(span);
+    const Seconds length = span.end - from;
+    const Seconds solo = std::min(span.solo, length);
+    // A launch-bound op ends when its last kernel, issued at `issued`, has run.
+    const Seconds last_kernel = span.solo / std::max(1, op.launches);
+    const Seconds late =
+        std::clamp(span.issued + last_kernel - (span.start + span.solo), 0.0, length - solo);
+    const Provenance p = provenance(span);
+    add(op.phase == Phase::optimizer ? split_.optimizer
+        : is_model_work(op)          ? split_.compute
+                                     : split_.copies,
+        solo, p);
+    add(split_.host, late, host_);
+    add(split_.interference, length - solo - late, p);
+  }
+
+  void book_exposed(const Op& collective, const Span* waiting, Seconds seconds, Provenance p) {
+    std::string cause;
+    if (waiting == nullptr || waiting->op > last_work_) {
+      cause = "tail_";
+    } else if (waiting->op <= first_work_) {
+      cause = "first_";
+    } else {
+      cause = index_.op(*waiting).phase == Phase::forward ? "forward_" : "backward_";
+    }
+    cause += to_string(collective.collective);
+    for (ExposedPart& part : split_.exposed) {
+      if (part.cause == cause) return add(part.seconds, seconds, p);
+    }
+    split_.exposed.push_back({cause, 0});
+    add(split_.exposed.back().seconds, seconds, p);
+  }
+
+  // A copy or cast around a collective, on a stream of its own, is booked with that collective:
+  // with the one met before on the way back (it prepared it), else with the next one met (it
+  // finished it).
+  struct Way {
+    const Span* waiting = nullptr;  // the op whose wait is explained; nullptr: the end of the step
+    const Span* collective = nullptr;
+    std::vector<std::pair<const Span*, Seconds>> unclaimed;
+  };
+
+  void book_cause(Way& way, const Span& cause, Seconds seconds) {
+    const Op& op = index_.op(cause);
+    if (op.kind == OpKind::collective) {
+      way.collective = &cause;
+      for (const auto& [span, part] : way.unclaimed) {
+        book_exposed(op, way.waiting, part, provenance(*span));
+      }
+      way.unclaimed.clear();
+      book_exposed(op, way.waiting, seconds, provenance(cause));
+    } else if (op.stream < 0) {
+      add(split_.host, seconds, host_);
+    } else if (way.collective != nullptr) {
+      book_exposed(index_.op(*way.collective), way.waiting, seconds, provenance(cause));
+    } else {
+      way.unclaimed.push_back({&cause, seconds});
+    }
+  }
+
+  // Follows the constraint that was met last, back to the beginning of the gap.
+  void book_gap(Seconds from, Seconds to, const Span& waiting) {
+    Way way;
+    way.waiting = &waiting;
+    walk(way, from, to, waiting);
+  }
+
+  void walk(Way& way, Seconds from, Seconds to, const Span& start) {
+    follow(way, from, to, start);
+    for (const auto& [span, part] : way.unclaimed) add(split_.other, part, provenance(*span));
+  }
+
+  void follow(Way& way, Seconds from, Seconds to, const Span& start) {
+    const Span* at = &start;
+    Seconds t = to;
+    while (t > from) {
+      const Span* cause = nullptr;
+      if (at->bound == Bound::host) {
+        add(split_.host, t - from, host_);
+        return;
+      }
+      if (at->bound == Bound::wait || at->bound == Bound::communicator) {
+        cause = index_.find(at->cause_step, at->cause);
+      } else if (at->bound == Bound::stream) {
+        cause = index_.before_on_stream(*at);
+      }
+      if (cause == nullptr) {
+        add(split_.other, t - from, host_);
+        return;
+      }
+      const Seconds since = std::max(from, std::min(t, cause->start));
+      book_cause(way, *cause, t - since);
+      t = since;
+      at = cause;
+    }
+  }
+
+  // After the last op of the compute stream: back from the op that ends the step.
+  void book_tail(Seconds from) {
+    const Span* last = nullptr;
+    const auto step = static_cast<std::int32_t>(timeline_.steps.size()) - 1;
+    const std::size_t ops = index_.program(step).ops.size();
+    for (std::size_t i = 0; i < ops; ++i) {
+      const Span* span = index_.find(step, static_cast<OpIndex>(i));
+      if (span != nullptr && (last == nullptr || span->end > last->end)) last = span;
+    }
+    if (last == nullptr || last->end <= from) {
+      add(split_.other, end_ - from, host_);
+      return;
+    }
+    const Seconds since = std::max(from, last->start);
+    Way way;
+    book_cause(way, *last, end_ - since);
+    walk(way, from, since, *last);
+  }
+
+  const CostTable& costs_;
+  const Timeline& timeline_;
+  Provenance host_;
+  SpanIndex index_;
+  StreamIndex stream_ = -1;
+  Seconds begin_ = 0, end_ = 0;
+  OpIndex first_work_ = -1, last_work_ = -1;
+  TimeSplit split_;
+};
+
+}  // namespace
+
+Seconds TimeSplit::exposed_total() const {
+  return std::accumulate(exposed.begin(), exposed.end(), 0.0,
+                         [](Seconds sum, const ExposedPart& part) { return sum + part.seconds; });
+}
+
+Seconds TimeSplit::total() const {
+  return compute + copies + interference + optimizer + host + other + exposed_total();
+}
+
+TimeSplit split_time(const Schedule& schedule, const CostTable& costs, const Timeline& timeline,
+                     Provenance host) {
+  STEPCAST_ASSERT(!timeline.steps.empty() && !schedule.roles.empty(), "a timeline has steps");
+  return Splitter(schedule, costs, timeline, host).run();
+}
+
+}  // namespace stepcast

@@ -1,0 +1,205 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/report/format.hpp"
+#include "sim/report/report.hpp"
+
+namespace stepcast {
+
+namespace {
+
+constexpr int bar_width = 28;
+
+class Page {
+ public:
+  Page(const Report& report, const TextOptions& options) : r_(report), options_(options) {}
+
+  std::string run() {
+    head();
+    speed();
+    time();
+    traffic();
+    memory();
+    trust();
+    return std::move(text_);
+  }
+
+ private:
+  template <typename... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    std::string out = fmt::format(format, std::forward<Args>(args)...);
+    while (out.ends_with(' ')) out.pop_back();
+    text_ += out + "\n";
+  }
+  void blank() { text_ += "\n"; }
+
+  // Words after a margin, folded at the page's width.
+  void folded(const std::string& margin, const std::string& words) {
+    std::string current = margin;
+    const std::string rest(margin.size(), ' ');
+    bool fresh = true;
+    for (std::size_t at = 0; at < words.size();) {
+      const std::size_t end = std::min(words.find(' ', at), words.size());
+      const std::string word = words.substr(at, end - at);
+      const auto width = static_cast<std::size_t>(options_.width);
+      if (!fresh && current.size() + 1 + word.size() > width) {
+        text_ += current + "\n";
+        current = rest;
+        fresh = true;
+      }
+      current += (fresh ? "" : " ") + word;
+      fresh = false;
+      at = end + 1;
+    }
+    text_ += current + "\n";
+  }
+
+  std::string bar(double fraction) const {
+    const int cells = std::clamp(static_cast<int>(fraction * bar_width + 0.5), 0, bar_width);
+    std::string out;
+    for (int i = 0; i < cells; ++i) out += options_.unicode ? "\u2588" : "#";
+    return out;
+  }
+
+  void head() {
+    line("{}: {} parameters, {} tokens a sequence, micro-batch {}{}, checkpointing {}", r_.model,
+         human_count(static_cast<double>(r_.parameters)), grouped(static_cast<double>(r_.seq_len)),
+         r_.micro_batch,
+         r_.accumulation > 1 ? fmt::format(" x {} accumulated", r_.accumulation) : "",
+         r_.checkpointing);
+    const std::string mesh =
+        r_.mesh.shard == 1 ? fmt::format("{} replicas", r_.mesh.replicate)
+        : r_.mesh.replicate == 1
+            ? fmt::format("sharded over {}", r_.mesh.shard)
+            : fmt::format("sharded over {}, {} replicas", r_.mesh.shard, r_.mesh.replicate);
+    line("{} ({}), {}", r_.strategy, r_.precision, mesh);
+    folded("", fmt::format("{} GPU{}: {} x {} ({}){}", r_.gpus, r_.gpus == 1 ? "" : "s", r_.nodes,
+                           r_.machine_name, r_.gpu, r_.nodes > 1 ? "; " + r_.network : ""));
+    line("{} engine, {} profile, NCCL {}, {} step", r_.engine, r_.profile, r_.nccl_version,
+         r_.step);
+    blank();
+  }
+
+  void speed() {
+    line("step time      {:>12}     tokens/s {:>14}     tokens/s/GPU {:>10}",
+         human_seconds(r_.step_time), grouped(r_.tokens_per_second),
+         grouped(r_.tokens_per_second_per_gpu));
+    line("TFLOP/s/GPU    {:>12}     MFU {:>19}     HFU {:>19}", grouped(r_.tflops_per_gpu, 1),
+         percent(r_.mfu), percent(r_.hfu));
+    folded(
+        "               ",
+        fmt::format(
+            "of {:.1f} TFLOP/s, the dense {} peak{}; {:.3f} GFLOP a token: 6N + 12Lhs, N {}",
+            r_.peak_tflops, r_.peak_dtype,
+            r_.peak_is_fallback ? " (the part has none for the compute dtype)" : "",
+            r_.flops_per_token / 1e9,
+            r_.tied_embeddings ? "with the tied embedding once" : "without the input embedding"));
+    blank();
+  }
+
+  void time_row(const std::string& name, Seconds seconds) {
+    if (seconds <= 0) return;
+    const double share = seconds / r_.step_time;
+    line("  {:<40}{:>11}{:>8}   {}", name, grouped(seconds * 1e3, 2), percent(share), bar(share));
+  }
+
+  void time() {
+    line("{:<42}{:>11}{:>8}", "where the step goes (compute stream)", "ms", "");
+    const TimeSplit& s = r_.split;
+    time_row("compute", s.compute);
+    time_row("bucket and shard copies", s.copies);
+    time_row("interference", s.interference);
+    time_row("optimizer", s.optimizer);
+    time_row("host", s.host);
+    time_row("other waits", s.other);
+    for (const ExposedPart& part : s.exposed) {
+      std::string cause = part.cause;
+      std::replace(cause.begin(), cause.end(), '_', ' ');
+      time_row("exposed: " + cause, part.seconds);
+    }
+    blank();
+  }
+
+  void traffic() {
+    if (r_.collectives.empty()) {
+      line("no collectives: one GPU");
+      blank();
+      return;
+    }
+    line("{:<16}{:>7}{:>12}{:>16}{:>16}  {:<20}{:>9}", "sent a GPU, step", "calls", "size",
+         "in the node", "between nodes", "as NCCL runs it", "busbw");
+    constexpr std::size_t shown = 6;
+    for (std::size_t i = 0; i < std::min(shown, r_.collectives.size()); ++i) {
+      const CollectiveRow& row = r_.collectives[i];
+      line("  {:<14}{:>7}{:>12}{:>16}{:>16}  {:<20}{:>9}", to_string(row.kind), row.calls,
+           human_bytes(static_cast<double>(row.bytes)), human_bytes(bytes_sent_intra(row)),
+           human_bytes(bytes_sent_inter(row)),
+           fmt::format("{}/{} {}ch", to_string(row.cost.choice.algorithm),
+                       to_string(row.cost.choice.protocol), row.cost.choice.channels),
+           fmt::format("{:.1f} GB/s", row.busbw_gbps));
+    }
+    if (r_.collectives.size() > shown) {
+      CollectiveRow rest;
+      double intra = 0, inter = 0;
+      int calls = 0;
+      for (std::size_t i = shown; i < r_.collectives.size(); ++i) {
+        intra += bytes_sent_intra(r_.collectives[i]);
+        inter += bytes_sent_inter(r_.collectives[i]);
+        calls += r_.collectives[i].calls;
+      }
+      line("  {:<14}{:>7}{:>12}{:>16}{:>16}",
+           fmt::format("{} sizes more", r_.collectives.size() - shown), calls, "",
+           human_bytes(intra), human_bytes(inter));
+    }
+    blank();
+  }
+
+  void memory() {
+    for (const RoleMemory& role : r_.memory) {
+      const double share = static_cast<double>(role.peak) / static_cast<double>(r_.capacity);
+      line("memory a GPU{}: {} of {} at the peak ({}): {}",
+           r_.memory.size() > 1 ? " of " + role.role : "", human_gib(role.peak),
+           human_gib(r_.capacity), percent(share), r_.fits ? "fits" : "DOES NOT FIT");
+      if (!role.peak_moment.empty()) line("  peak at {}", role.peak_moment);
+      std::string rows;
+      for (const MemoryRow& row : role.rows) {
+        if (row.bytes == 0) continue;
+        std::string kind = row.kind;
+        std::replace(kind.begin(), kind.end(), '_', ' ');
+        rows += fmt::format("{}{} {}", rows.empty() ? "" : ", ", kind, human_gib(row.bytes));
+      }
+      folded("  ", rows);
+    }
+    if (!r_.smallest_change.empty()) folded("  smallest change that fits: ", r_.smallest_change);
+    blank();
+  }
+
+  void trust() {
+    std::string shares;
+    for (const Provenance p : {Provenance::measured, Provenance::modelled, Provenance::extrapolated,
+                               Provenance::assumed}) {
+      const Seconds seconds = r_.split.by_provenance[static_cast<std::size_t>(p)];
+      if (seconds <= 0) continue;
+      shares += fmt::format("{}{} {}", shares.empty() ? "" : ", ", to_string(p),
+                            percent(seconds / r_.step_time));
+    }
+    folded("the step's time rests on costs that are: ", shares);
+    for (const std::string& note : r_.notes) folded("  * ", note);
+  }
+
+  const Report& r_;
+  TextOptions options_;
+  std::string text_;
+};
+
+}  // namespace
+
+double bytes_sent_intra(const CollectiveRow& row) { return row.cost.bytes_sent_intra * row.calls; }
+double bytes_sent_inter(const CollectiveRow& row) { return row.cost.bytes_sent_inter * row.calls; }
+
+std::string to_text(const Report& report, const TextOptions& options) {
+  return Page(report, options).run();
+}
+
+}  // namespace stepcast

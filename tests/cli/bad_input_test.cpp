@@ -1,0 +1,124 @@
+// Whatever is wrong, the answer is one line on stderr that names it, nothing on stdout, exit 2.
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "tests/cli/run.hpp"
+
+using namespace stepcast::test;
+
+namespace {
+
+const std::string good = "simulate --model gpt2 --cluster dgx-h100 --strategy ddp --engine formula";
+
+struct Row {
+  std::string arguments;
+  std::vector<std::string> parts;  // of the message
+};
+
+void check_refused(const Row& row) {
+  const Output o = run(row.arguments);
+  CAPTURE(row.arguments);
+  CAPTURE(o.err);
+  CHECK(o.code == 2);
+  CHECK(o.out.empty());
+  CHECK(count_lines(o.err) == 1);
+  CHECK(o.err.starts_with("stepcast: "));
+  for (const std::string& part : row.parts) {
+    CAPTURE(part);
+    CHECK(o.err.find(part) != std::string::npos);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("wrong flags are refused with the flag, the value and what is accepted") {
+  const Row rows[] = {
+      {good + " --modle gpt2", {"--modle", "did you mean '--model'"}},
+      {good + " --strategy=ddpp", {"--strategy", "ddpp", "did you mean 'ddp'"}},
+      {good + " --nodes -4", {"--nodes", "-4", "1 to"}},
+      {good + " --gpus 0", {"--gpus", "0", "1 to"}},
+      {good + " --micro-batch two", {"--micro-batch", "'two'", "whole number"}},
+      {good + " --micro-batch 1.5", {"--micro-batch", "'1.5'"}},
+      {good + " --micro-batch -2", {"--micro-batch", "-2"}},
+      {good + " --seq-len -1024", {"--seq-len", "-1024"}},
+      {good + " --seq-len 99999999999999999999", {"--seq-len"}},
+      {good + " --nic-gbps nan", {"--nic-gbps"}},
+      {good + " --oversubscription 0.5", {"--oversubscription", "0.5"}},
+      {good + " --bucket-cap-mb 0", {"--bucket-cap-mb", "0"}},
+      {good + " --gradient-as-bucket-view maybe", {"--gradient-as-bucket-view", "true, false"}},
+      {good + " --checkpointing some", {"--checkpointing", "none, selective, full"}},
+      {good + " --precision bf17", {"bf17"}},
+      {good + " --profile pytorch-eagre", {"profile", "did you mean 'pytorch-eager'"}},
+      {good + " --engine packet", {"--engine", "fluid, formula"}},
+      {good + " --nccl-version 1.0", {"--nccl-version", "2.28.9"}},
+      {good + " --gpus 9 --nodes 1", {"9"}},
+      {good + " --seq-len 2048", {"2048"}},  // gpt2 has 1,024 learned positions
+      {good + " one two", {"two"}},
+      {"simulate --cluster dgx-h100 --strategy ddp", {"--model"}},
+      {"simulate --model gpt2 --strategy ddp", {"--cluster"}},
+      {"simulate --model gpt2 --cluster dgx-h100", {"--strategy", "fsdp2"}},
+      {"simulate --model gpt5 --cluster dgx-h100 --strategy ddp", {"--model", "gpt5", "gpt2"}},
+      {"simulate --model gpt2 --cluster dgx-h101 --strategy ddp",
+       {"--cluster", "did you mean 'dgx-h100'"}},
+      {"simulate --model gpt2 --cluster dgx-h100 --strategy hsdp --gpus 12 --shard-group 8",
+       {"--shard-group", "8 does not divide the 12 GPUs", "1, 2, 3, 4, 6, 12"}},
+      {"simulate --model gpt2 --cluster dgx-h100 --strategy zero2", {"zero2", "not built yet"}},
+      {"simulate --model gpt2 --cluster dgx-h100 --strategy fsdp1 --sharding-strategy FULL_SHARD",
+       {"FULL_SHARD", "not built yet"}},
+      {"simulate --model gpt2 --cluster rtx-3090-2x --nodes 2 --strategy ddp", {"NIC"}},
+      {"simulate --params -7 --gpus 8", {"--params", "-7"}},
+      {"simulate --params 7e9 --model gpt2 --gpus 8", {"--params"}},
+      {"simulate --params 7e9 --gpus 8 --gpu h100-xsm", {"h100-xsm"}},
+      {"simulate --params 7e9 --gpus 8 --trace /tmp/x.json", {"--trace", "needs a model"}},
+      {"simulate /nonexistent/s.toml", {"/nonexistent/s.toml"}},
+      {"simulate --model /nonexistent/config.json --cluster dgx-h100 --strategy ddp",
+       {"/nonexistent/config.json"}},
+      {good + " --trace /nonexistent/dir/t.json", {"/nonexistent/dir/t.json"}},
+      {"simulte", {"simulte", "did you mean 'simulate'"}},
+      {"list modles", {"modles", "did you mean 'models'"}},
+      {"list", {"what"}},
+      {"show model", {"name"}},
+      {"show model gpt9", {"gpt9"}},
+      {"show machin dgx-h100", {"machin", "did you mean 'machine'"}},
+      {"--frobnicate", {"--frobnicate"}},
+  };
+  for (const Row& row : rows) check_refused(row);
+}
+
+TEST_CASE("wrong files are refused with file, line and key") {
+  const std::string head = "model = \"gpt2\"\ncluster = \"dgx-h100\"\nstrategy = \"ddp\"\n";
+  struct File {
+    std::string suffix, text;
+    std::vector<std::string> parts;
+  };
+  const File scenarios[] = {
+      {".toml", head + "micro_bacth = 2\n", {":4", "micro_bacth", "micro_batch"}},
+      {".toml", head + "nodes = -1\n", {":4", "nodes", "-1"}},
+      {".toml", head + "seq_len = \"long\"\n", {":4", "seq_len"}},
+      {".toml", head + "[cluster2]\n", {"cluster2"}},
+      {".toml", "model = \"gpt2\ncluster", {":1"}},
+      {".toml", head.substr(0, 20), {":2"}},
+      {".toml", std::string("\x00\x01\x02", 3), {":1"}},
+  };
+  for (const File& file : scenarios) {
+    const TemporaryFile scenario(file.suffix, file.text);
+    Row row{"simulate " + scenario.path(), file.parts};
+    row.parts.push_back(scenario.path());
+    check_refused(row);
+  }
+  const File configs[] = {
+      {".json", "{\"model_type\": \"llama\"", {}},  // cut off
+      {".json", "{\"model_type\": \"llama\", \"hidden_size\": 4096}", {}},
+      {".json", "{\"model_type\": \"llama\", \"hidden_size\": -4096}", {"hidden_size"}},
+      {".json", "{}", {"model_type"}},
+      {".json", "[]", {}},
+      {".json", "", {}},
+  };
+  for (const File& file : configs) {
+    const TemporaryFile config(file.suffix, file.text);
+    Row row{"simulate --cluster dgx-h100 --strategy ddp --model " + config.path(), file.parts};
+    row.parts.push_back(config.path());
+    check_refused(row);
+  }
+}

@@ -1,0 +1,27 @@
+// The program's output, word for word: tests/golden/NAME.txt for each line "NAME ARGUMENTS" of
+// tests/golden/cases. tests/golden/regenerate.sh writes them anew; read the diff before committing.
+#include <doctest/doctest.h>
+
+#include <sstream>
+
+#include "tests/cli/run.hpp"
+
+using namespace stepcast::test;
+
+TEST_CASE("the output of every golden case is unchanged") {
+  const std::string folder = STEPCAST_SOURCE_DIR "/tests/golden/";
+  std::stringstream cases(read(folder + "cases"));
+  int checked = 0;
+  for (std::string line; std::getline(cases, line);) {
+    if (line.empty() || line.starts_with("#")) continue;
+    const std::size_t space = line.find(' ');
+    const std::string name = line.substr(0, space);
+    const Output o = run(line.substr(space + 1));
+    const std::string expected = read(folder + name + ".txt");
+    CAPTURE(name);
+    CHECK_FALSE(expected.empty());
+    CHECK(o.out + o.err == expected);
+    ++checked;
+  }
+  CHECK(checked >= 8);
+}

@@ -1,0 +1,184 @@
+// What the program prints, as programs and people read it.
+#include <doctest/doctest.h>
+
+#include <cctype>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/cli/run.hpp"
+
+using namespace stepcast::test;
+using Json = nlohmann::json;
+
+namespace {
+
+const std::string small = "simulate --model gpt2 --cluster dgx-h100 --micro-batch 2 ";
+
+Json json_of(const std::string& arguments) {
+  const Output o = run(arguments + " --json");
+  CAPTURE(arguments);
+  CAPTURE(o.err);
+  REQUIRE(o.code == 0);
+  return Json::parse(o.out);
+}
+
+}  // namespace
+
+TEST_CASE("odd numbers of GPUs run under every strategy that is built") {
+  for (const char* strategy : {"ddp", "fsdp2", "hsdp"}) {
+    for (const int gpus : {1, 3, 6, 12, 20}) {
+      const Json j = json_of(small + "--strategy " + strategy + " --gpus " + std::to_string(gpus));
+      CAPTURE(strategy);
+      CAPTURE(gpus);
+      CHECK(j.at("step_time_s").get<double>() > 0);
+      CHECK(j.at("scenario").at("gpus") == gpus);
+      CHECK(j.at("fits") == true);
+    }
+  }
+}
+
+TEST_CASE("the JSON document is complete and its time adds up") {
+  const Json j = json_of(small + "--strategy fsdp2 --gpus 16");
+  for (const char* key : {"schema", "step_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu",
+                          "hfu", "exposed_s", "bytes_sent_per_gpu", "memory_bytes", "fits",
+                          "provenance", "collectives", "notes"}) {
+    CAPTURE(key);
+    CHECK(j.contains(key));
+  }
+  const Json& t = j.at("time_s");
+  double sum = 0;
+  for (const auto& [name, seconds] : t.items()) sum += seconds.get<double>();
+  CHECK(sum == doctest::Approx(j.at("step_time_s").get<double>()).epsilon(1e-9));
+  double exposed = 0;
+  for (const auto& [cause, seconds] : j.at("exposed_s").items()) exposed += seconds.get<double>();
+  CHECK(exposed == doctest::Approx(t.at("exposed").get<double>()).epsilon(1e-9));
+  double rows = 0;
+  for (const Json& row : j.at("collectives")) rows += row.at("sent_intra_bytes").get<double>();
+  double kinds = 0;
+  for (const auto& [kind, sent] : j.at("bytes_sent_per_gpu").items()) {
+    kinds += sent.at("intra_node").get<double>();
+  }
+  CHECK(rows == doctest::Approx(kinds));
+}
+
+TEST_CASE("every key that the JSON schema requires is there, and none that it does not know") {
+  const Json schema = Json::parse(read(STEPCAST_SOURCE_DIR "/docs/forecast-1.schema.json"));
+  const Json j = json_of(small + "--strategy hsdp --gpus 16");
+  for (const Json& key : schema.at("required")) CHECK(j.contains(key.get<std::string>()));
+  for (const auto& [key, value] : j.items()) {
+    CAPTURE(key);
+    CHECK(schema.at("properties").contains(key));
+  }
+}
+
+TEST_CASE("the page has at most 100 columns and one screen") {
+  for (const char* strategy : {"ddp", "fsdp2", "hsdp"}) {
+    const Output o = run(small + "--nodes 4 --strategy " + strategy);
+    CHECK(o.code == 0);
+    CHECK(o.err.empty());
+    CHECK(count_lines(o.out) <= 50);
+    std::stringstream lines(o.out);
+    for (std::string line; std::getline(lines, line);) {
+      CAPTURE(line);
+      CHECK(line.size() <= 100);
+      for (const char c : line) CHECK(static_cast<unsigned char>(c) < 128);  // not a terminal
+    }
+  }
+}
+
+TEST_CASE("a trace is written whole and is one that Perfetto reads") {
+  const TemporaryFile trace(".json", "old");
+  const Output o = run(small + "--strategy fsdp2 --trace " + trace.path());
+  CHECK(o.code == 0);
+  const Json j = Json::parse(read(trace.path()));
+  std::size_t slices = 0;
+  bool compute = false;
+  for (const Json& event : j.at("traceEvents")) {
+    slices += event.at("ph") == "X";
+    if (event.at("ph") == "M" && event.at("args").contains("name")) {
+      compute |= event.at("args").at("name") == "stream 7 (compute)";
+    }
+  }
+  CHECK(slices > 100);
+  CHECK(compute);
+}
+
+TEST_CASE("a step that does not fit is printed, then one line says what would, and exit is 3") {
+  const Output o = run("simulate --model llama-3-8b --cluster dgx-h100 --strategy ddp");
+  CHECK(o.code == 3);
+  CHECK(o.out.find("DOES NOT FIT") != std::string::npos);
+  CHECK(count_lines(o.err) == 1);
+  CHECK(o.err.find("strategy fsdp2") != std::string::npos);
+  const Output tables = run("simulate --params 70e9 --gpus 8 --gpu h100-sxm --strategy fsdp2");
+  CHECK(tables.code == 3);
+  CHECK(count_lines(tables.err) == 1);
+  CHECK(tables.err.find("140 GB") != std::string::npos);
+  CHECK(run("simulate --params 70e9 --gpus 64 --gpu h100-sxm --strategy fsdp2").code == 0);
+  // Without a capacity there is nothing to fit.
+  CHECK(run("simulate --params 70e9 --gpus 8").code == 0);
+}
+
+TEST_CASE("flags override the scenario file") {
+  const TemporaryFile file(
+      ".toml",
+      "model = \"gpt2\"\ncluster = \"dgx-h100\"\nnodes = 2\nstrategy = \"ddp\"\n"
+      "engine = \"formula\"\n");
+  CHECK(json_of("simulate " + file.path()).at("scenario").at("gpus") == 16);
+  const Json j = json_of("simulate " + file.path() + " --gpus 4 --strategy fsdp2 --seq-len 512");
+  CHECK(j.at("scenario").at("gpus") == 4);
+  CHECK(j.at("scenario").at("strategy") == "fsdp2");
+  CHECK(j.at("scenario").at("seq_len") == 512);
+  CHECK(j.at("scenario").at("engine") == "formula");
+}
+
+TEST_CASE("quiet by default, and -v says what was done on stderr only") {
+  const Output quiet = run(small + "--strategy ddp");
+  const Output loud = run(small + "--strategy ddp -v");
+  CHECK(quiet.err.empty());
+  CHECK_FALSE(loud.err.empty());
+  CHECK(quiet.out == loud.out);
+}
+
+TEST_CASE("the same question has the same answer") {
+  const std::string arguments = small + "--strategy hsdp --nodes 2 --json";
+  CHECK(run(arguments).out == run(arguments).out);
+}
+
+TEST_CASE("every example runs") {
+  for (const char* example :
+       {"llama-3-8b-fsdp2-16-nodes", "llama-2-7b-hsdp-4-nodes", "gpt2-ddp-8-gpus",
+        "llama-3-70b-fsdp2-16384-gpus", "gpt2-xl-ddp-2-gpus-without-nvlink"}) {
+    CAPTURE(example);
+    const Output o = run(std::string("simulate examples/") + example + ".toml");
+    CAPTURE(o.err);
+    CHECK(o.code == 0);
+  }
+}
+
+TEST_CASE("help names every subcommand and each subcommand has an example") {
+  const Output top = run("--help");
+  CHECK(top.code == 0);
+  for (const char* command : {"simulate", "list", "show"}) {
+    CHECK(top.out.find(command) != std::string::npos);
+    const Output help = run(std::string(command) + " --help");
+    CHECK(help.code == 0);
+    CHECK(help.out.find("Example:\n  stepcast " + std::string(command)) != std::string::npos);
+  }
+  CHECK(run("--version").out.starts_with("stepcast "));
+}
+
+TEST_CASE("everything that is listed can be shown") {
+  for (const char* what : {"model", "gpu", "machine"}) {
+    const Output list = run(std::string("list ") + what + "s");
+    CHECK(list.code == 0);
+    CHECK(count_lines(list.out) >= 12);
+    std::stringstream lines(list.out);
+    for (std::string line; std::getline(lines, line);) {
+      const std::string name = line.substr(0, line.find(' '));
+      CAPTURE(name);
+      CHECK(run("show " + std::string(what) + " " + name).code == 0);
+    }
+  }
+  CHECK(run("list profiles").code == 0);
+  CHECK(run("list strategies").out.find("fsdp1    not built yet") != std::string::npos);
+}

@@ -1,0 +1,126 @@
+// Whole forecasts: what must hold whatever the figures are.
+#include "sim/forecast/forecast.hpp"
+
+#include <doctest/doctest.h>
+
+#include "sim/forecast/fit.hpp"
+
+using namespace stepcast;
+
+namespace {
+
+Forecast run(const std::string& text) { return forecast(parse_scenario(text, "s.toml")); }
+
+std::string small(const std::string& strategy, int gpus, const std::string& rest = "") {
+  return "model = \"gpt2\"\ncluster = \"dgx-h100\"\nmicro_batch = 2\nstrategy = \"" + strategy +
+         "\"\ngpus = " + std::to_string(gpus) + "\n" + rest;
+}
+
+double sent(const Report& report, CollectiveKind kind) {
+  double bytes = 0;
+  for (const CollectiveRow& row : report.collectives) {
+    if (row.kind == kind) bytes += bytes_sent_intra(row) + bytes_sent_inter(row);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("odd numbers of GPUs run under every strategy, in both engines, and add up") {
+  for (const char* strategy : {"ddp", "fsdp2", "hsdp"}) {
+    for (const int gpus : {1, 3, 6, 12, 20}) {
+      CAPTURE(strategy);
+      CAPTURE(gpus);
+      const Forecast formula = run(small(strategy, gpus, "engine = \"formula\"\n"));
+      const Forecast fluid = run(small(strategy, gpus));
+      for (const Forecast* f : {&formula, &fluid}) {
+        const Report& r = f->report;
+        CHECK(r.step_time > 0);
+        CHECK(r.split.total() == doctest::Approx(r.step_time).epsilon(1e-9));
+        double by_provenance = 0;
+        for (const Seconds s : r.split.by_provenance) by_provenance += s;
+        CHECK(by_provenance == doctest::Approx(r.step_time).epsilon(1e-9));
+        CHECK(r.mfu > 0);
+        CHECK(r.mfu < 1);
+        CHECK(r.hfu >= r.mfu);
+        CHECK(r.fits);
+        CHECK(r.tokens_per_step == doctest::Approx(2.0 * 1024 * gpus));
+        CHECK((r.collectives.empty() == (gpus == 1)));
+      }
+      // Contention only ever slows down.
+      CHECK(fluid.report.step_time >= formula.report.step_time * (1 - 1e-6));
+    }
+  }
+}
+
+TEST_CASE("DDP on 8 GPUs sends 2 (n-1)/n times the fp32 gradients") {
+  // gpt2: 124,439,808 parameters, fp32 reduction: 497,759,232 bytes; 2 * 7/8 of that.
+  const Report r = run(small("ddp", 8, "engine = \"formula\"\n")).report;
+  CHECK(sent(r, CollectiveKind::all_reduce) ==
+        doctest::Approx(870'908'976 + 170'000).epsilon(0.001));
+  CHECK(sent(r, CollectiveKind::all_gather) == 0);
+}
+
+TEST_CASE("HSDP keeps gathers in the node and sends only the all-reduce between nodes") {
+  const Report r = run(small("hsdp", 32, "engine = \"formula\"\n")).report;
+  for (const CollectiveRow& row : r.collectives) {
+    if (row.kind == CollectiveKind::all_reduce) {
+      CHECK(bytes_sent_inter(row) > 0);
+      CHECK(bytes_sent_intra(row) == 0);
+    } else {
+      CHECK(bytes_sent_inter(row) == 0);
+      CHECK(bytes_sent_intra(row) > 0);
+    }
+  }
+}
+
+TEST_CASE("no collective's bus bandwidth exceeds the links it runs on") {
+  for (const int gpus : {8, 64}) {
+    const Report r = run(small("fsdp2", gpus)).report;
+    for (const CollectiveRow& row : r.collectives) {
+      CHECK(row.busbw_gbps > 0);
+      CHECK(row.busbw_gbps < 450);  // 18 NVLinks of 25 GB/s
+      CHECK(row.mean_seconds >= row.cost.seconds * (1 - 1e-9));
+    }
+  }
+}
+
+TEST_CASE("a step that does not fit says what would make it fit, and that does") {
+  const std::string text =
+      "model = \"llama-3-8b\"\ncluster = \"dgx-h100\"\nstrategy = \"ddp\"\nseq_len = 2048\n";
+  const Forecast f = run(text);
+  CHECK_FALSE(f.report.fits);
+  CHECK(f.report.memory.front().peak > f.report.capacity);
+  REQUIRE(f.report.smallest_change.find("strategy fsdp2") != std::string::npos);
+  const Forecast changed =
+      run("model = \"llama-3-8b\"\ncluster = \"dgx-h100\"\nstrategy = \"fsdp2\"\nseq_len = 2048\n");
+  CHECK(changed.report.fits);
+  CHECK(changed.report.smallest_change.empty());
+}
+
+TEST_CASE("the world size is padded in, and the report says so") {
+  // E-15 at scale: a block of llama-3-70b gathers 1,543,536,640 elements on 16,384 GPUs.
+  const Forecast f =
+      run("model = \"llama-3-70b\"\ncluster = \"dgx-h100\"\nnodes = 2048\nstrategy = \"fsdp2\"\n"
+          "seq_len = 8192\ncheckpointing = \"full\"\nengine = \"formula\"\n");
+  bool found = false;
+  for (const CollectiveRow& row : f.report.collectives) {
+    if (row.kind == CollectiveKind::all_gather && row.bytes == 2 * 1'543'536'640ll) found = true;
+  }
+  CHECK(found);
+  bool said = false;
+  for (const std::string& note : f.report.notes) said |= note.find("padded") != std::string::npos;
+  CHECK(said);
+}
+
+TEST_CASE("MFU counts N without the input embedding unless tied") {
+  // Llama-3-8B at 8,192: 57.914 GFLOP a token (E-22); at 989.4 TFLOP/s.
+  const Forecast f =
+      run("model = \"llama-3-8b\"\ncluster = \"dgx-h100\"\nstrategy = \"fsdp2\"\nseq_len = 8192\n"
+          "checkpointing = \"full\"\nengine = \"formula\"\n");
+  const Report& r = f.report;
+  CHECK(r.flops_per_token == doctest::Approx(57.914e9).epsilon(1e-4));
+  CHECK(r.tflops_per_gpu == doctest::Approx(8192 / r.step_time * 57.914e9 / 1e12).epsilon(1e-4));
+  CHECK(r.mfu == doctest::Approx(r.tflops_per_gpu / r.peak_tflops));
+  CHECK_FALSE(r.tied_embeddings);
+}

@@ -1,0 +1,105 @@
+#include "sim/forecast/resolve.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace stepcast;
+
+namespace {
+
+Scenario base(const std::string& rest) {
+  return parse_scenario("model = \"gpt2\"\ncluster = \"dgx-h100\"\n" + rest, "s.toml");
+}
+
+std::string refusal(const std::string& rest) {
+  try {
+    resolve(base(rest));
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("each strategy gets its mesh") {
+  CHECK(resolve(base("strategy = \"ddp\"\nnodes = 2\n")).step.mesh.replicate == 16);
+  CHECK(resolve(base("strategy = \"fsdp2\"\nnodes = 2\n")).step.mesh.shard == 16);
+  const Mesh hsdp = resolve(base("strategy = \"hsdp\"\nnodes = 2\n")).step.mesh;
+  CHECK(hsdp.replicate == 2);
+  CHECK(hsdp.shard == 8);
+  const Mesh four = resolve(base("strategy = \"hsdp\"\nnodes = 2\nshard_group = 4\n")).step.mesh;
+  CHECK(four.replicate == 4);
+  CHECK(four.shard == 4);
+}
+
+TEST_CASE("a shard group that nobody chose divides the world and stays in a node") {
+  CHECK(default_shard_group(1, 8) == 1);
+  CHECK(default_shard_group(3, 8) == 3);
+  CHECK(default_shard_group(6, 8) == 6);
+  CHECK(default_shard_group(12, 8) == 4);
+  CHECK(default_shard_group(20, 8) == 4);
+  CHECK(default_shard_group(128, 8) == 8);
+  const Resolved r = resolve(base("strategy = \"hsdp\"\ngpus = 12\n"));
+  REQUIRE(r.notes.size() == 1);
+  CHECK(r.notes.front().find("shard group 4") != std::string::npos);
+}
+
+TEST_CASE("a shard group that does not divide the world is refused with those that do") {
+  const std::string message = refusal("strategy = \"hsdp\"\ngpus = 12\nshard_group = 8\n");
+  CHECK(message.find("s.toml:5") != std::string::npos);
+  CHECK(message.find("accepted: 1, 2, 3, 4, 6, 12") != std::string::npos);
+}
+
+TEST_CASE("FSDP1's names are mapped to what is built, with a note, or refused under fsdp1") {
+  struct Row {
+    const char* name;
+    StrategyKind kind;
+    bool reshard;
+  };
+  const Row rows[] = {{"FULL_SHARD", StrategyKind::fsdp2, true},
+                      {"SHARD_GRAD_OP", StrategyKind::fsdp2, false},
+                      {"NO_SHARD", StrategyKind::ddp, true},
+                      {"HYBRID_SHARD", StrategyKind::hsdp, true},
+                      {"_HYBRID_SHARD_ZERO2", StrategyKind::hsdp, false}};
+  for (const Row& row : rows) {
+    const std::string said = std::string("sharding_strategy = \"") + row.name + "\"\n";
+    const Resolved r = resolve(base(said));
+    CHECK(r.step.strategy.kind == row.kind);
+    CHECK(r.step.strategy.reshard_after_forward == row.reshard);
+    CHECK(r.notes.size() == 1);
+    const std::string refused = refusal(said + "strategy = \"fsdp1\"\n");
+    CHECK(refused.find("not built yet") != std::string::npos);
+  }
+  CHECK(refusal("sharding_strategy = \"FULL_SHARD\"\nstrategy = \"ddp\"\n")
+            .find("strategy says ddp") != std::string::npos);
+}
+
+TEST_CASE("what is missing or unknown is named where it was said") {
+  CHECK(refusal("nodes = 1\n").find("no strategy given") != std::string::npos);
+  Scenario s = base("strategy = \"ddp\"\n");
+  s.model = "gpt3";
+  CHECK_THROWS_WITH_AS(resolve(s), doctest::Contains("s.toml:1"), InputError);
+  s = base("strategy = \"ddp\"\n");
+  s.cluster = "dgx-h10";
+  CHECK_THROWS_WITH_AS(resolve(s), doctest::Contains("did you mean 'dgx-h100'"), InputError);
+  s.cluster.reset();
+  CHECK_THROWS_WITH_AS(resolve(s), doctest::Contains("no machine given"), InputError);
+}
+
+TEST_CASE("an option of another strategy is refused, not ignored") {
+  CHECK(refusal("strategy = \"fsdp2\"\nbucket_cap_mb = 25\n").find("applies to ddp only") !=
+        std::string::npos);
+  CHECK(refusal("strategy = \"ddp\"\nreshard_after_forward = true\n").find("s.toml:4") !=
+        std::string::npos);
+  CHECK(refusal("strategy = \"fsdp2\"\nshard_group = 8\n").find("hsdp") != std::string::npos);
+}
+
+TEST_CASE("the profile decides what is fused and the precision what is autocast") {
+  const Resolved eager = resolve(base("strategy = \"ddp\"\n"));
+  CHECK_FALSE(eager.step.workload.fused_elementwise);
+  CHECK(eager.step.precision.name == default_precision(StrategyKind::ddp));
+  CHECK(eager.step.workload.autocast_weights == eager.step.precision.autocast);
+  const Resolved compiled = resolve(base("strategy = \"ddp\"\nprofile = \"pytorch-compile\"\n"));
+  CHECK(compiled.step.workload.fused_elementwise);
+  CHECK(eager.step.workload.seq_len == 1024);  // gpt2's own
+}
