@@ -4,8 +4,8 @@ namespace stepcast {
 namespace {
 
 // Published in GiB with two decimals; kept to the MiB.
-constexpr Bytes published(double size_gib) {
-  return static_cast<Bytes>(size_gib * 1024.0 + 0.5) * mib;
+constexpr Bytes published(Bytes hundredths_of_gib) {
+  return (hundredths_of_gib * 1024 + 50) / 100 * mib;
 }
 
 }  // namespace
@@ -13,9 +13,9 @@ constexpr Bytes published(double size_gib) {
 Overhead cuda_context() {
   Overhead overhead;
   overhead.name = "cuda_context";
-  overhead.bytes = published(0.55);
-  overhead.least = published(0.47);
-  overhead.most = published(0.92);
+  overhead.bytes = published(55);
+  overhead.least = published(47);
+  overhead.most = published(92);
   overhead.source =
       "stas00/ml-engineering: A100, PyTorch 2.1, 0.47 GiB with lazy and 0.92 GiB with eager module "
       "loading; 0.55 GiB in the process whose NCCL was measured";
@@ -26,7 +26,7 @@ Overhead nccl_buffers(int ranks) {
   Overhead overhead;
   overhead.name = "nccl";
   if (ranks > 1) {
-    overhead.bytes = overhead.least = overhead.most = published(1.45);
+    overhead.bytes = overhead.least = overhead.most = published(145);
   }
   overhead.source =
       "stas00/ml-engineering: A100, 2 ranks, 0.55 to 2.00 GiB of the device used after the first "

@@ -50,9 +50,9 @@ class ScheduleBuilder {
   View whole(BufferIndex buffer) const;
   OpIndex compute(Name verb, StreamIndex stream, Range kernels, std::span<const View> reads,
                   std::span<const View> writes);
-  OpIndex collective(Name verb, CollectiveKind kind, CommIndex comm, StreamIndex stream, Dtype dtype,
-                     std::int64_t elements, Reduction reduction, std::span<const View> reads,
-                     std::span<const View> writes, int root = -1);
+  OpIndex collective(Name verb, CollectiveKind kind, CommIndex comm, StreamIndex stream,
+                     Dtype dtype, std::int64_t elements, Reduction reduction,
+                     std::span<const View> reads, std::span<const View> writes, int root = -1);
   OpIndex copy(Name verb, CopyKind kind, StreamIndex stream, Bytes bytes,
                std::span<const View> reads, std::span<const View> writes);
   OpIndex storage(Name verb, Bytes bytes, std::span<const View> reads,
@@ -78,7 +78,8 @@ class ScheduleBuilder {
   OpIndex find(Phase phase, Name verb, UnitIndex unit, int micro_batch) const;
   // A wait on the step before, known only once this step is complete: `index` into Schedule::refs.
   void set_ref(std::int32_t index, OpRef ref);
-  // Forgets the first StepProgram of the current role: it was only walked for what it leaves behind.
+  // Forgets the first StepProgram of the current role: it was only walked for what it leaves
+  // behind.
   void drop_first_step();
   Schedule take();  // the finished schedule; the builder is empty then
 

@@ -92,7 +92,7 @@ enum class BufferKind : std::uint8_t {
   activation,       // kept from forward to backward
   workspace,        // short-lived within a layer
   logits,
-  input,            // token ids, labels
+  input,  // token ids, labels
   other,
 };
 
@@ -101,10 +101,10 @@ struct Buffer {
   BufferKind kind = BufferKind::other;
   Dtype dtype = Dtype::fp32;
   Bytes bytes = 0;
-  StreamIndex pool = 0;         // the caching allocator's pool: the stream it was allocated on
-  bool persistent = false;      // exists before the first step and after the last; no alloc op
-  BufferIndex view_of = -1;     // a view of another buffer ...
-  Bytes view_offset = 0;        // ... at this offset; views own no memory
+  StreamIndex pool = 0;      // the caching allocator's pool: the stream it was allocated on
+  bool persistent = false;   // exists before the first step and after the last; no alloc op
+  BufferIndex view_of = -1;  // a view of another buffer ...
+  Bytes view_offset = 0;     // ... at this offset; views own no memory
 };
 
 struct View {
@@ -126,7 +126,13 @@ enum class OpKind : std::uint8_t {
   storage,      // read or write of files (loader, checkpoint), on a lane
 };
 
-enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, broadcast, reduce };
+enum class CollectiveKind : std::uint8_t {
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  broadcast,
+  reduce
+};
 // avg: NCCL's ncclAvg (pre-multiply and sum; never NVLS, docs/sources.md)
 enum class Reduction : std::uint8_t { none, sum, avg, max };
 enum class CopyKind : std::uint8_t { host_to_device, device_to_host, device_to_device, peer };
@@ -158,7 +164,7 @@ struct Op {
   Name verb;            // "all_gather", "copy_out", "compute", ...
   Name rule;            // the rule it stands for: "fsdp2.two-gathers-alive"; may be empty
 
-  LaneIndex lane = 0;      // the lane that issues it
+  LaneIndex lane = 0;       // the lane that issues it
   StreamIndex stream = -1;  // where it runs; -1 for host ops, alloc, free
   int launches = 1;         // CUDA launches the lane pays for (0: none)
 
@@ -182,7 +188,8 @@ struct Op {
   CopyKind copy = CopyKind::device_to_device;
   Bytes bytes = 0;  // copy and storage
 
-  // host_work: `cost` names an entry of the software profile ("fsdp_pre_forward"), paid `count` times
+  // host_work: `cost` names an entry of the software profile ("fsdp_pre_forward"), paid `count`
+  // times
   Name cost;
   std::int32_t count = 0;
 
@@ -199,7 +206,7 @@ struct Op {
 // ---- Programs -----------------------------------------------------------------------------------
 // One step of one role. The last StepProgram of a role repeats: it is the steady step.
 struct StepProgram {
-  Name name;  // "construction", "first", "second", "steady"
+  Name name;            // "construction", "first", "second", "steady"
   std::vector<Op> ops;  // host issue order, all lanes interleaved as issued
 };
 
@@ -239,10 +246,10 @@ struct Schedule {
  private:
   template <typename T>
   static std::span<const T> part(const std::vector<T>& arena, Range r) {
-    STEPCAST_ASSERT(r.first >= 0 && r.count >= 0 &&
-                        static_cast<std::size_t>(r.first) + static_cast<std::size_t>(r.count) <=
-                            arena.size(),
-                    "a range beyond its arena");
+    STEPCAST_ASSERT(
+        r.first >= 0 && r.count >= 0 &&
+            static_cast<std::size_t>(r.first) + static_cast<std::size_t>(r.count) <= arena.size(),
+        "a range beyond its arena");
     return {arena.data() + r.first, static_cast<std::size_t>(r.count)};
   }
 };
@@ -251,9 +258,9 @@ struct Schedule {
 // several micro-batches, #K only from the second op of one name on. One pass over the step.
 std::vector<std::string> op_names(const Schedule& schedule, const StepProgram& step);
 
-// Where an op stands in another StepProgram of the same role: the op with the same phase, verb, unit
-// and micro-batch, the k-th of that key for the k-th; -1 where there is none. This is how an OpRef
-// with steps_back > 0 reads when the earlier step ran another program.
+// Where an op stands in another StepProgram of the same role: the op with the same phase, verb,
+// unit and micro-batch, the k-th of that key for the k-th; -1 where there is none. This is how an
+// OpRef with steps_back > 0 reads when the earlier step ran another program.
 class SameOp {
  public:
   SameOp(const StepProgram& from, const StepProgram& to);

@@ -65,6 +65,7 @@ std::string next_key(Line& line, KeysOnce& once, const std::vector<std::string>&
   std::string key = line.key_or_flag(is_key);
   if (!is_key || std::find(accepted.begin(), accepted.end(), key) == accepted.end()) {
     std::vector<std::string> keys;
+    keys.reserve(accepted.size());
     for (const std::string& name : accepted) keys.push_back(name + "=");
     throw not_accepted(line.where(), is_key ? key + "=" : key, keys);
   }

@@ -21,15 +21,15 @@ enum class Bound : std::uint8_t {
 };
 
 struct Span {
-  std::int32_t role = 0;    // role (or rank class) index
-  std::int32_t step = 0;    // 0-based count of executed steps
-  OpIndex op = -1;          // index into that step's program
-  Seconds issued = 0;       // the lane had issued it (host time)
+  std::int32_t role = 0;  // role (or rank class) index
+  std::int32_t step = 0;  // 0-based count of executed steps
+  OpIndex op = -1;        // index into that step's program
+  Seconds issued = 0;     // the lane had issued it (host time)
   Seconds start = 0;
   Seconds end = 0;
-  Seconds solo = 0;         // its cost when nothing else runs; end - start - solo is interference
+  Seconds solo = 0;  // its cost when nothing else runs; end - start - solo is interference
   Bound bound = Bound::start;
-  OpIndex cause = -1;       // the op that bound it, or -1
+  OpIndex cause = -1;  // the op that bound it, or -1
   std::int32_t cause_step = 0;
 };
 

@@ -213,8 +213,9 @@ TEST_CASE("an op is refused by what is wrong with it") {
         "f:7: reads: buffer 'x' is not declared; accepted: a buffer declared above");
   CHECK(refusal(step + "forward.go.u.m40000 compute\n") ==
         "f:7: micro: 40000 is out of range; accepted: 0 to 32767");
-  CHECK(refusal(head + "units alpha beta\nrole all ranks=0..1\nstep s\nforward.go.sigma compute\n") ==
-        "f:8: unit: unit 'sigma' is not declared; accepted: alpha, beta");
+  CHECK(
+      refusal(head + "units alpha beta\nrole all ranks=0..1\nstep s\nforward.go.sigma compute\n") ==
+      "f:8: unit: unit 'sigma' is not declared; accepted: alpha, beta");
   CHECK(refusal(step + "forward.go.a compute\nend\n") == "accepted");  // declared by use
 }
 
