@@ -127,8 +127,8 @@ std::optional<Bisection> bisection(const Machine& machine, const LinkKinds& kind
     return least;
   }
   for (int first = 0; first < gpus; ++first) {
-    std::vector<int> half;
-    for (int i = 0; i < size; ++i) half.push_back((first + i) % gpus);
+    std::vector<int> half(static_cast<std::size_t>(size));
+    for (int i = 0; i < size; ++i) half[static_cast<std::size_t>(i)] = (first + i) % gpus;
     consider(half);
   }
   least->exact = false;

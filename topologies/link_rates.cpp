@@ -27,8 +27,8 @@ double pcie_gbps(int generation, int width) {
 
 double default_latency_us(LinkKind kind) {
   switch (kind) {
-    case LinkKind::nvlink: return 0.5;
-    case LinkKind::c2c: return 0.5;
+    case LinkKind::nvlink:
+    case LinkKind::c2c:
     case LinkKind::pcie: return 0.5;
     case LinkKind::socket: return 0.2;
   }

@@ -21,7 +21,7 @@ Vertex MachineBuilder::add(Device device, DeviceKind kind, int index) {
   device.index = index;
   const bool is_switch = kind == DeviceKind::pcie_switch;
   device.name = (is_switch ? "pcie" : std::string(to_string(kind))) + std::to_string(index);
-  return boost::add_vertex(std::move(device), machine_.graph);
+  return boost::add_vertex(device, machine_.graph);
 }
 
 void MachineBuilder::connect(Vertex a, Vertex b, Link link) {
