@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "base/error.hpp"
 #include "sim/collectives/nccl/link_speeds.hpp"
@@ -18,9 +19,11 @@ class SystemBuilder {
       : s_(system), machine_(machine), local_gpus_(local_gpus), options_(options) {}
 
   void build() {
+    std::vector<Vertex> cpus;
     for (const Vertex v : boost::make_iterator_range(boost::vertices(machine_.graph))) {
-      if (machine_.graph[v].kind == DeviceKind::cpu) add_tree(v);
+      if (machine_.graph[v].kind == DeviceKind::cpu) cpus.push_back(v);
     }
+    for (const Vertex cpu : in_order(cpus, nowhere)) add_tree(cpu);
     STEPCAST_ASSERT(s_.gpus.size() == local_gpus_.size(), "a GPU that hangs on no CPU");
     add_nvlinks();
     add_c2c();
@@ -56,6 +59,46 @@ class SystemBuilder {
     connect_one_way(b, a, type, gbps);
   }
 
+  static constexpr Vertex nowhere = static_cast<Vertex>(-1);
+
+  // Devices are taken by the lowest GPU they are or lead to, then by the lowest NIC, then by their
+  // own number: the PCI order where GPUs are numbered as CUDA does. The order in which a machine
+  // lists them does not matter.
+  using Rank = std::tuple<int, int, int>;
+  Rank rank_of(Vertex v, Vertex parent) const {
+    constexpr int none = 1 << 30;
+    const Device& d = machine_.graph[v];
+    Rank rank{none, none, d.index};
+    if (d.kind == DeviceKind::gpu) std::get<0>(rank) = d.index;
+    if (d.kind == DeviceKind::nic) std::get<1>(rank) = d.index;
+    if (d.kind != DeviceKind::cpu && d.kind != DeviceKind::pcie_switch) return rank;
+    for (const Vertex child : children_of(v, parent)) {
+      const Rank below = rank_of(child, v);
+      std::get<0>(rank) = std::min(std::get<0>(rank), std::get<0>(below));
+      std::get<1>(rank) = std::min(std::get<1>(rank), std::get<1>(below));
+    }
+    return rank;
+  }
+
+  std::vector<Vertex> children_of(Vertex v, Vertex parent) const {
+    std::vector<Vertex> children;
+    for (const auto edge : boost::make_iterator_range(boost::out_edges(v, machine_.graph))) {
+      const Vertex child = boost::target(edge, machine_.graph);
+      const bool down = machine_.graph[child].kind != DeviceKind::cpu && child != parent;
+      if (machine_.graph[edge].kind == LinkKind::pcie && down) children.push_back(child);
+    }
+    return children;
+  }
+
+  std::vector<Vertex> in_order(const std::vector<Vertex>& devices, Vertex parent) const {
+    std::vector<std::pair<Rank, Vertex>> ranked;
+    for (const Vertex v : devices) ranked.emplace_back(rank_of(v, parent), v);
+    std::sort(ranked.begin(), ranked.end());
+    std::vector<Vertex> out;
+    for (const auto& [rank, v] : ranked) out.push_back(v);
+    return out;
+  }
+
   bool used(const Device& gpu) const {
     return std::find(local_gpus_.begin(), local_gpus_.end(), gpu.index) != local_gpus_.end();
   }
@@ -73,15 +116,13 @@ class SystemBuilder {
     const SystemVertex v = add(node);
     s_.cpus.push_back(v);
     of_machine_[cpu] = v;
-    add_children(cpu, cpu, v);
+    add_children(cpu, nowhere, v);
   }
 
   void add_children(Vertex parent, Vertex grandparent, SystemVertex parent_node) {
     std::map<std::uint64_t, SystemVertex> nic_of_guid;  // ports of one NIC share its PCIe link
-    for (const auto edge : boost::make_iterator_range(boost::out_edges(parent, machine_.graph))) {
-      const Link& link = machine_.graph[edge];
-      const Vertex child = boost::target(edge, machine_.graph);
-      if (link.kind != LinkKind::pcie || child == grandparent || of_machine_.count(child)) continue;
+    for (const Vertex child : in_order(children_of(parent, grandparent), grandparent)) {
+      const Link& link = pcie_link(child, parent);
       const Device& device = machine_.graph[child];
       const double gbps =
           link.pcie_generation > 0 ? pcie_gbps(link.pcie_generation, link.pcie_width) : local_gbps;
@@ -121,6 +162,15 @@ class SystemBuilder {
     }
   }
 
+  // Grace Hopper has a C2C link beside it.
+  const Link& pcie_link(Vertex a, Vertex b) const {
+    for (const auto edge : boost::make_iterator_range(boost::out_edges(a, machine_.graph))) {
+      const bool there = boost::target(edge, machine_.graph) == b;
+      if (there && machine_.graph[edge].kind == LinkKind::pcie) return machine_.graph[edge];
+    }
+    STEPCAST_ASSERT(false, "no PCIe link");
+  }
+
   SystemVertex add_gpu(Vertex vertex, const Device& device) {
     Node node;
     node.kind = NodeKind::gpu;
@@ -152,15 +202,25 @@ class SystemBuilder {
   }
 
   void add_nvlinks() {
-    const double link_gbps = nvlink_gbps(machine_.gpu.compute_capability);
+    using Bundle = std::tuple<int, int, Vertex, Vertex, int>;  // GPU, peer, their vertices, links
+    std::vector<Bundle> bundles;
     for (const auto edge : boost::make_iterator_range(boost::edges(machine_.graph))) {
       const Link& link = machine_.graph[edge];
       if (link.kind != LinkKind::nvlink) continue;
       Vertex a = boost::source(edge, machine_.graph);
       Vertex b = boost::target(edge, machine_.graph);
-      if (machine_.graph[a].kind == DeviceKind::nvswitch) std::swap(a, b);
+      const auto later = [&](Vertex v) {
+        const Device& d = machine_.graph[v];
+        return std::pair(d.kind == DeviceKind::nvswitch, d.index);
+      };
+      if (later(a) > later(b)) std::swap(a, b);
+      bundles.emplace_back(machine_.graph[a].index, machine_.graph[b].index, a, b, link.count);
+    }
+    std::sort(bundles.begin(), bundles.end());
+    const double link_gbps = nvlink_gbps(machine_.gpu.compute_capability);
+    for (const auto& [gpu, peer, a, b, count] : bundles) {
       if (!of_machine_.count(a)) continue;  // a GPU outside the communicator
-      const double gbps = link.count * link_gbps;
+      const double gbps = count * link_gbps;
       if (machine_.graph[b].kind == DeviceKind::nvswitch) {
         connect(of_machine_[a], switch_node(b), PathType::nvl, gbps);
       } else if (a == b) {
@@ -193,13 +253,12 @@ class SystemBuilder {
 
   // NCCL joins every two CPUs and takes the speed from the model, not from the board.
   void connect_cpus() {
-    for (const Vertex v : boost::make_iterator_range(boost::vertices(machine_.graph))) {
-      const Device& d = machine_.graph[v];
-      if (d.kind != DeviceKind::cpu) continue;
+    for (const SystemVertex cpu : s_.cpus) {
+      const Device& d = machine_.graph[s_.graph[cpu].of_machine];
       const double gbps = socket_gbps(cpu_arch_of(d.cpu_arch), cpu_vendor_of(d.cpu_vendor),
                                       d.cpu_family, d.cpu_model);
       for (const SystemVertex other : s_.cpus) {
-        if (other != of_machine_[v]) connect_one_way(of_machine_[v], other, PathType::sys, gbps);
+        if (other != cpu) connect_one_way(cpu, other, PathType::sys, gbps);
       }
     }
   }

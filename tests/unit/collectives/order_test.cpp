@@ -1,0 +1,107 @@
+// The order in which devices and links are listed, and their names, must not change what a machine
+// is found to do.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "sim/collectives/nccl/search.hpp"
+
+using namespace stepcast;
+
+namespace {
+
+std::vector<int> shuffled(std::size_t count, std::mt19937& random) {
+  std::vector<int> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), random);
+  return order;
+}
+
+// The same machine with its devices and links listed in another order, under other names.
+Machine relisted(const Machine& machine, std::mt19937& random) {
+  Machine out = machine;
+  out.graph = MachineGraph();
+  std::vector<Vertex> to(boost::num_vertices(machine.graph));
+  for (const int v : shuffled(to.size(), random)) {
+    Device device = machine.graph[v];
+    device.name = "renamed" + std::to_string(v);
+    to[v] = boost::add_vertex(device, out.graph);
+  }
+  std::vector<boost::graph_traits<MachineGraph>::edge_descriptor> edges(
+      boost::edges(machine.graph).first, boost::edges(machine.graph).second);
+  for (const int e : shuffled(edges.size(), random)) {
+    boost::add_edge(to[boost::source(edges[e], machine.graph)],
+                    to[boost::target(edges[e], machine.graph)], machine.graph[edges[e]], out.graph);
+  }
+  for (Vertex& gpu : out.gpus) gpu = to[gpu];
+  for (Vertex& nic : out.nics) nic = to[nic];
+  return out;
+}
+
+// GPU i becomes GPU order[i].
+Machine renumbered(const Machine& machine, std::mt19937& random) {
+  Machine out = machine;
+  const std::vector<int> order = shuffled(machine.gpus.size(), random);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    out.gpus[order[i]] = machine.gpus[i];
+    out.graph[machine.gpus[i]].index = order[i];
+  }
+  return out;
+}
+
+bool alike(const nccl::GraphResult& a, const nccl::GraphResult& b) {
+  return a.channels == b.channels && a.bw_intra == b.bw_intra && a.bw_inter == b.bw_inter &&
+         a.type_intra == b.type_intra && a.type_inter == b.type_inter && a.pattern == b.pattern;
+}
+
+nccl::SearchResult search(const Machine& machine, bool across) {
+  std::vector<int> all(machine.gpus.size());
+  std::iota(all.begin(), all.end(), 0);
+  const nccl::System system(machine, all, {.across_nodes = across});
+  return nccl::search_graphs(nccl::constants("2.28.9"), system);
+}
+
+}  // namespace
+
+TEST_CASE("the order in which a machine lists its devices and links changes nothing") {
+  std::mt19937 random(7);
+  int compared = 0;
+  for (const std::string& name : catalog_machines()) {
+    const Machine machine = load_machine(name);
+    for (const bool across : {false, true}) {
+      if (across ? machine.nics.empty() : machine.gpus.size() == 1) continue;
+      const nccl::SearchResult plain = search(machine, across);
+      for (int round = 0; round < 3; ++round) {
+        const nccl::SearchResult other = search(relisted(machine, random), across);
+        CAPTURE(name);
+        CAPTURE(across);
+        CHECK(alike(plain.ring, other.ring));
+        CHECK(alike(plain.tree, other.tree));
+        CHECK(alike(plain.nvls, other.nvls));
+        ++compared;
+      }
+    }
+  }
+  CHECK(compared > 100);
+}
+
+// NCCL's budgeted search starts at GPU 0, so on a hybrid cube mesh (DGX-1) other numbers may find
+// fewer rings, there as in NCCL; where GPUs are alike they must not.
+TEST_CASE("numbering the GPUs otherwise changes nothing where all GPUs are alike") {
+  std::mt19937 random(11);
+  for (const char* name : {"dgx-a100", "dgx-h100", "hgx-b200", "hgx-a100-4x100g", "dgx-2",
+                           "rtx-4090-8x", "l40s-8x", "rtx-3090-2x"}) {
+    const Machine machine = load_machine(name);
+    const nccl::SearchResult plain = search(machine, false);
+    for (int round = 0; round < 5; ++round) {
+      const nccl::SearchResult other = search(renumbered(machine, random), false);
+      CAPTURE(machine.name);
+      CHECK(alike(plain.ring, other.ring));
+      CHECK(alike(plain.tree, other.tree));
+      CHECK(alike(plain.nvls, other.nvls));
+    }
+  }
+}
