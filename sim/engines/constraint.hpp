@@ -3,6 +3,8 @@
 // only in how they get there. Internal to sim/engines.
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 
 #include "sim/engines/run_plan.hpp"
 
@@ -24,6 +26,12 @@ struct Constraint {
     }
   }
 };
+
+inline std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
+
+inline bool runs_on_stream(const Op& op) {
+  return op.kind == OpKind::compute || op.kind == OpKind::copy || op.kind == OpKind::collective;
+}
 
 // Issuing an op of n launches takes `host` seconds; the op may start when the first n-th is paid.
 inline int parts(const Op& op) { return std::max(1, op.launches); }

@@ -14,6 +14,16 @@ const OpCost& CostTable::cost(int role, int program, OpIndex op) const {
   return index < 0 ? nothing : costs[static_cast<std::size_t>(index)];
 }
 
+std::span<const Segment> CostTable::segments_of(const OpCost& cost) const {
+  return std::span(segments).subspan(static_cast<std::size_t>(cost.segments.first),
+                                     static_cast<std::size_t>(cost.segments.count));
+}
+
+std::span<const Demand> CostTable::demands_of(const Segment& segment) const {
+  return std::span(demands).subspan(static_cast<std::size_t>(segment.demands.first),
+                                    static_cast<std::size_t>(segment.demands.count));
+}
+
 ResourceIndex CostTable::resource(Name name) {
   for (std::size_t i = 0; i < resources.size(); ++i) {
     if (resources[i] == name) return static_cast<ResourceIndex>(i);
@@ -42,19 +52,16 @@ void check(const CostTable& table, const Schedule& schedule) {
   for (const OpCost& cost : table.costs) {
     const auto what = [&cost] { return "cost \"" + cost.detail.str() + "\": "; };
     Seconds sum = 0;
-    for (std::int32_t i = 0; i < cost.segments.count; ++i) {
-      const Segment& segment = table.segments[static_cast<std::size_t>(cost.segments.first + i)];
+    for (const Segment& segment : table.segments_of(cost)) {
       STEPCAST_ASSERT(sound(segment.solo), what() + "a segment needs finite seconds, not negative");
       sum += segment.solo;
-      for (std::int32_t j = 0; j < segment.demands.count; ++j) {
-        const Demand& demand = table.demands[static_cast<std::size_t>(segment.demands.first + j)];
+      for (const Demand& demand : table.demands_of(segment)) {
         STEPCAST_ASSERT(demand.resource >= 0 &&
                             static_cast<std::size_t>(demand.resource) < table.resources.size(),
                         what() + "a demand names no resource");
+        const Name resource = table.resources[static_cast<std::size_t>(demand.resource)];
         STEPCAST_ASSERT(sound(demand.seconds) && demand.seconds <= segment.solo * (1 + 1e-9),
-                        what() + "asks more of " +
-                            table.resources[static_cast<std::size_t>(demand.resource)].str() +
-                            " than its own time alone");
+                        what() + "asks more of " + resource.str() + " than its own time alone");
       }
     }
     STEPCAST_ASSERT(sound(cost.host), what() + "host seconds must be finite, not negative");

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,8 @@ class CostTable {
   std::vector<std::vector<std::vector<std::int32_t>>> cost_of;
 
   const OpCost& cost(int role, int program, OpIndex op) const;
+  std::span<const Segment> segments_of(const OpCost& cost) const;
+  std::span<const Demand> demands_of(const Segment& segment) const;
   ResourceIndex resource(Name name);  // adds it when new
   // Adds a cost of one segment.
   std::int32_t add(Seconds solo, std::initializer_list<Demand> list, Seconds host,

@@ -8,12 +8,28 @@
 //   * a lane issues its ops in order; issuing takes OpCost::host seconds (paid before the op may
 //     start: the first of `launches` equal parts before its start, the last before its end:
 //     start >= issue begin + host/launches, end >= issue end + solo/launches);
+//   * streams and communicators take their ops in program order, whichever lane issues them;
 //   * an op on a stream starts when its stream's previous op is done, every earlier stream_wait of
 //     that stream is met, its lane issued it, and (collective) the previous collective of its
 //     communicator is done and every role of the communicator got there;
-//   * host_wait blocks the lane; host_work occupies it;
-//   * lanes with one lock exclude each other, first come first served.
-// An engine that can move no further throws Deadlock naming each role's blocked op.
+//   * roles meet in a communicator when they have ranks in one of its groups; the collective is one
+//     for all of them and goes, segment by segment, at the pace of the slowest;
+//   * host_wait blocks the lane; host_work occupies it; storage occupies it for its solo time;
+//   * lanes of one role with one lock exclude each other while they issue and do host work, first
+//     come first served; a lane that blocks (host_wait, storage) does not hold the lock;
+//   * the host runs ahead over the step boundary; nothing joins steps but the waits of the program.
+// An engine that can move no further throws Deadlock naming each role's blocked op, and so it does
+// when roles enter collectives of one communicator that differ in kind, size, type or root.
+//
+// Not modelled: a rank that waits inside a collective takes no SMs from its own kernels.
+//
+// In the spans: `issued` is when the lane had issued the first launch (of host ops: turned to it),
+// so issued <= start. Of several constraints met at the same time `bound` names the first of:
+// stream or wait, communicator, host, peer. A host_wait starts when the lane comes to it; its bound
+// says what ended it.
+//
+// A schedule must be free of problems() and the cost table must be for it (check(costs, schedule));
+// engines assert what they would otherwise trip over. Not for several threads at a time.
 
 #include <memory>
 #include <stdexcept>

@@ -6,7 +6,7 @@
 // and the run ends early once two steady steps took the same time. In step 1 a reference two steps
 // back points at nothing; one step back it points into `first`, at the op with the same key.
 //
-// Internal to sim/engines. Tested by tests/unit/engines/run_plan_test.cpp.
+// Internal to sim/engines. Tested by tests/unit/engines/steps_test.cpp and roles_test.cpp.
 
 #include <map>
 #include <optional>

@@ -11,8 +11,9 @@
 // 3.32 it gives up and aborts the process ("Unable to find a BMF allocation") on sound systems as
 // small as three tasks, depending on the order of their resources; 7 % of the random schedules of
 // one role in tests/differential met one. Where it answers, the two differ by 0.2 % of the run on
-// average and 3 % at most on those schedules, which contend all the time; they are the same when no
-// task has two contended resources. Fair-bottleneck is also three times as fast.
+// average and 3 % at most on those schedules, which contend all the time: fair-bottleneck may give
+// a task more than its fair share of one resource, or leave a little of one idle, when tasks are
+// held by different resources. It never gives out more than there is, and is three times as fast.
 //
 // What SimGrid 3.32 makes us do, measured:
 //   * Create a task only when it may start. A graph of tasks created beforehand is quadratic.

@@ -135,12 +135,8 @@ TEST_CASE("Shared resources: no resource of a role gives more than its time") {
       end = std::max(end, span.end);
       const auto step = static_cast<std::size_t>(span.step);
       const OpCost& cost = p.costs.cost(span.role, three_steps.programs[step], span.op);
-      for (int s = 0; s < cost.segments.count; ++s) {
-        const Segment& segment =
-            p.costs.segments[static_cast<std::size_t>(cost.segments.first + s)];
-        for (int d = 0; d < segment.demands.count; ++d) {
-          const Demand& demand =
-              p.costs.demands[static_cast<std::size_t>(segment.demands.first + d)];
+      for (const Segment& segment : p.costs.segments_of(cost)) {
+        for (const Demand& demand : p.costs.demands_of(segment)) {
           asked[static_cast<std::size_t>(demand.resource)] += demand.seconds;
         }
       }

@@ -73,9 +73,8 @@ struct Walk {
             arrival[key] = std::max(arrival[key], ready);
             auto& parts = segments[key];
             parts.resize(std::max(parts.size(), at(cost.segments.count)), 0.0);
-            for (int s = 0; s < cost.segments.count; ++s) {
-              parts[at(s)] =
-                  std::max(parts[at(s)], costs.segments[at(cost.segments.first + s)].solo);
+            for (std::size_t s = 0; s < costs.segments_of(cost).size(); ++s) {
+              parts[s] = std::max(parts[s], costs.segments_of(cost)[s].solo);
             }
             Seconds solo = 0;
             for (const Seconds part : parts) solo += part;

@@ -16,9 +16,9 @@ void check_events(const Schedule& schedule, const CostTable& costs, const Events
                   Seconds end) {
   in_both_engines([&](Engine& engine) {
     const Timeline timeline = engine.run(schedule, costs, {.programs = {0}});
-    for (const auto& [op, times] : expected) {
-      CAPTURE(op);
-      CHECK(when(span(schedule, timeline, op)) == times);
+    for (const auto& event : expected) {
+      CAPTURE(event.first);
+      CHECK(when(span(schedule, timeline, event.first)) == event.second);
     }
     CHECK(near(timeline.period(), end));
   });
