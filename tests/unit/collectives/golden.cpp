@@ -6,8 +6,6 @@
 #include "base/toml.hpp"
 
 namespace stepcast::golden {
-namespace {
-
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
   std::istringstream in(text);
@@ -23,6 +21,8 @@ std::vector<std::string> data_lines(const std::string& file) {
   }
   return out;
 }
+
+namespace {
 
 nccl::PathType path_type(const std::string& text) {
   for (int i = 0; i <= static_cast<int>(nccl::PathType::dis); ++i) {

@@ -43,6 +43,10 @@ struct Line {
   std::vector<Cell> cells;
 };
 
+// Lines of a file without comments; and a line cut at a separator.
+std::vector<std::string> data_lines(const std::string& file);
+std::vector<std::string> split(const std::string& text, char separator);
+
 std::vector<Case> cases();
 std::vector<Line> lines(const std::string& file);  // "model.csv" or "select.csv"
 const Case& find(const std::vector<Case>& all, const Line& line);

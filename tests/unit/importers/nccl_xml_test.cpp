@@ -1,0 +1,147 @@
+// What the reader of NCCL topology files makes of good, odd and broken input.
+
+#include "topologies/importers/nccl_xml.hpp"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "base/toml.hpp"
+
+using namespace stepcast;
+
+namespace {
+
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& text)
+      : path_(std::filesystem::temp_directory_path() /
+              ("stepcast_nccl_xml_" + std::to_string(::getpid()) + ".xml")) {
+    write_file(path_.string(), text);
+  }
+  ~TemporaryFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+const std::string head =
+    "<system version=\"1\">\n"
+    "  <cpu numaid=\"0\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\">\n";
+const std::string tail = "  </cpu>\n</system>\n";
+
+std::string gpu(const std::string& bus, const std::string& attributes,
+                const std::string& inside = "") {
+  return "    <pci busid=\"" + bus + "\" link_speed=\"16.0 GT/s PCIe\" link_width=\"16\">\n" +
+         "      <gpu " + attributes + ">" + inside + "</gpu>\n    </pci>\n";
+}
+
+std::string message(const std::string& text, const std::string& name = "") {
+  const TemporaryFile file(text);
+  try {
+    read_nccl_xml(file.path(), name);
+  } catch (const InputError& error) {
+    const std::string what = error.what();
+    CHECK(what.find(file.path()) != std::string::npos);
+    CHECK(what.find('\n') == std::string::npos);
+    return what;
+  }
+  return "accepted";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("two bridged GPUs and a NIC are read with their links") {
+  const std::string nic =
+      "    <pci busid=\"0000:03:00.0\" link_speed=\"\" link_width=\"0\">\n      <nic>\n"
+      "        <net name=\"mlx5_0\" dev=\"0\" speed=\"200000\" port=\"1\" guid=\"0x5\" "
+      "gdr=\"1\"/>\n"
+      "      </nic>\n    </pci>\n";
+  const TemporaryFile file(
+      head +
+      gpu("0000:01:00.0", "dev=\"0\" sm=\"86\"",
+          "<nvlink target=\"0000:02:00.0\" count=\"4\" tclass=\"0x030000\"/>") +
+      gpu("0000:02:00.0", "dev=\"1\" sm=\"86\"",
+          "<nvlink target=\"0000:01:00.0\" count=\"4\" tclass=\"0x030000\"/>") +
+      nic + tail);
+  const Machine machine = read_nccl_xml(file.path());
+  CHECK(machine.gpus.size() == 2);
+  REQUIRE(machine.nics.size() == 1);
+  CHECK(machine.gpu.compute_capability == 86);
+  CHECK(machine.graph[machine.nics[0]].nic_gbps == doctest::Approx(25));
+  CHECK_FALSE(machine.has_nvswitch());
+  const auto [bridge, found] = boost::edge(machine.gpus[0], machine.gpus[1], machine.graph);
+  REQUIRE(found);
+  CHECK(machine.graph[bridge].count == 4);  // both ends list it: once
+  for (const auto edge :
+       boost::make_iterator_range(boost::out_edges(machine.nics[0], machine.graph))) {
+    CHECK(machine.graph[edge].pcie_generation == 3);  // an empty speed, as NCCL takes it
+    CHECK(machine.graph[edge].pcie_width == 16);
+  }
+}
+
+TEST_CASE("a GPU of the catalog lends the machine its memory and peaks") {
+  const TemporaryFile file(head + gpu("0000:01:00.0", "dev=\"0\" sm=\"90\"") + tail);
+  const Machine machine = read_nccl_xml(file.path(), "h100-sxm");
+  CHECK(machine.gpu.sm_count == 132);
+}
+
+TEST_CASE("what is wrong with a file is said in one line") {
+  CHECK(contains(message(""), "not valid XML"));
+  CHECK(contains(message("<system><cpu></system>"), "not valid XML"));
+  CHECK(contains(message("<graphs version=\"1\"/>"), "NCCL_TOPO_DUMP_FILE"));
+  CHECK(contains(message(head + tail), "lists no <gpu>"));
+  CHECK(contains(message(head + gpu("a", "dev=\"0\"") + tail), "gpu.sm"));
+  CHECK(contains(message(head + gpu("a", "dev=\"0\" sm=\"many\"") + tail), "\"many\""));
+  CHECK(contains(message(head + gpu("a", "dev=\"-1\" sm=\"80\"") + tail), "gpu.dev"));
+  CHECK(contains(message(head + gpu("a", "dev=\"0\" sm=\"1e99\"") + tail), "gpu.sm"));
+  CHECK(contains(
+      message(head + gpu("a", "dev=\"0\" sm=\"80\"") + gpu("b", "dev=\"1\" sm=\"90\"") + tail),
+      "all GPUs of a machine being alike"));
+  CHECK(contains(message(head + gpu("a", "dev=\"0\" sm=\"80\"") + tail, "h100-sxm"), "h100-sxm"));
+  CHECK(contains(message(head +
+                         gpu("a", "dev=\"0\" sm=\"80\"",
+                             "<nvlink target=\"b\" count=\"0\" tclass=\"0x068000\"/>") +
+                         tail),
+                 "nvlink.count"));
+}
+
+TEST_CASE("the line of an error is the element's") {
+  const std::string text = head + gpu("a", "dev=\"0\" sm=\"many\"") + tail;
+  CHECK(contains(message(text), ".xml:4: gpu.sm"));
+}
+
+TEST_CASE("a tree of switches without end is refused, a missing file named") {
+  std::string deep = head;
+  for (int i = 0; i < 100; ++i) deep += "<pci busid=\"" + std::to_string(i) + "\">";
+  for (int i = 0; i < 100; ++i) deep += "</pci>";
+  CHECK(contains(message(deep + tail), "nested too deeply"));
+  CHECK_THROWS_AS(read_nccl_xml("/no/such/file.xml"), InputError);
+}
+
+TEST_CASE("a file cut anywhere is an error or a smaller machine, never a crash") {
+  std::string text = head;
+  for (int g = 0; g < 4; ++g) {
+    text +=
+        gpu("0000:0" + std::to_string(g) + ":00.0", "dev=\"" + std::to_string(g) + "\" sm=\"80\"",
+            "<nvlink target=\"fffffff:ff:ff.0\" count=\"12\" tclass=\"0x068000\"/>");
+  }
+  text += tail;
+  for (std::size_t length = 0; length < text.size(); length += 7) {
+    const std::string what = message(text.substr(0, length));
+    CHECK(what != "accepted");
+  }
+  CHECK(message(text) == "accepted");
+}
