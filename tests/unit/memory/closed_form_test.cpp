@@ -113,7 +113,8 @@ TEST_CASE("HSDP's states depend on the shard group, not on the world") {
   sizes.world = 64;
   sizes.shard_group = 8;
   sizes.root_parameters = 262'148'096;  // Llama-2-7B's embedding, head and norm
-  const StateRow& hsdp = row_of(state_table(sizes), "hsdp", "fp32 shard, bf16 gathered");
+  const std::vector<StateRow> table = state_table(sizes);
+  const StateRow& hsdp = row_of(table, "hsdp", "fp32 shard, bf16 gathered");
   CHECK(hsdp.framework.total() == 14 * billion);
   CHECK(hsdp.framework_in_step() - hsdp.framework_always() == 524'296'192);  // 500 MiB in bf16
 }
