@@ -67,8 +67,11 @@ bool two_nvlink_islands(const System& system) {
 
 class PatternSearch {
  public:
-  PatternSearch(const Constants& constants, const System& system)
-      : system_(system), channels_(system), cc_(system.min_compute_capability()) {
+  PatternSearch(const Constants& constants, const System& system, Effort effort)
+      : system_(system),
+        channels_(system),
+        cc_(system.min_compute_capability()),
+        every_visit_(effort == Effort::every_visit) {
     const int row = cc_ >= 100 ? 2 : cc_ >= 90 ? 1 : 0;
     speeds_ = across() ? constants.search_speeds_inter[row] : constants.search_speeds_intra[row];
   }
@@ -140,6 +143,7 @@ class PatternSearch {
   // not matter in the end. Until then it counts as if it had used its whole budget.
   int attempt(Trial& trial) {
     overall_ -= budget_of(trial);
+    if (every_visit_) return channels_.run(trial, best_, budget_of(trial), true);
     const auto known = left_of_.find(key_of(trial));
     if (known != left_of_.end()) return known->second;
     int left = ChannelSearch::stopped_early;
@@ -175,6 +179,24 @@ class PatternSearch {
            static_cast<float>(system_.total_gbps);
   }
 
+  // No trial that may still come in pass 1 can better what was found, from this speed on.
+  bool hopeless(Trial trial, std::size_t speed) const {
+    if (best_.channels == 0 || every_visit_) return false;
+    for (std::size_t s = speed; s < speeds_.size(); ++s) {
+      if (s > speed && speeds_[s] / double{best_.bw_inter} <= .49) break;
+      trial.bw_intra = trial.bw_inter = static_cast<float>(speeds_[s]);
+      for (const Pattern pattern : {best_.pattern, Pattern::tree}) {
+        if (pattern != best_.pattern && best_.pattern != Pattern::balanced_tree) continue;
+        for (const int cross_nic : {0, 2}) {
+          trial.pattern = pattern;
+          trial.cross_nic = cross_nic;
+          if (channels_.may_better(trial, best_)) return false;
+        }
+      }
+    }
+    return true;
+  }
+
   void first_pass() {
     Trial trial = best_;
     const int last = static_cast<int>(speeds_.size()) - 1;
@@ -191,6 +213,7 @@ class PatternSearch {
     while (true) {
       const int left = attempt(trial);
       if (left == ChannelSearch::reached_maximum || saturated()) return;
+      if (hopeless(trial, static_cast<std::size_t>(speed))) return;
       if (trial.same_channels && !(amd && trial.type_intra == PathType::sys)) {
         trial.same_channels = false;
         continue;
@@ -286,6 +309,7 @@ class PatternSearch {
   const System& system_;
   ChannelSearch channels_;
   int cc_;
+  bool every_visit_;
   std::vector<double> speeds_;
   TypeRange types_intra_{}, types_inter_{};
   bool same_channels_ = true;
@@ -337,8 +361,8 @@ void weaken(GraphResult& a, const GraphResult& b) {
 
 }  // namespace
 
-SearchResult search_graphs(const Constants& constants, const System& system) {
-  PatternSearch search(constants, system);
+SearchResult search_graphs(const Constants& constants, const System& system, Effort effort) {
+  PatternSearch search(constants, system, effort);
   SearchResult result;
   const Trial ring = search.run(Pattern::ring, 1, max_search_channels);
   result.ring = result_of(ring, system);

@@ -7,9 +7,14 @@
 
 namespace stepcast::nccl {
 
+// least: leaves out trials that cannot change the answer. every_visit: makes every visit NCCL
+// makes, ten times slower; the tests compare the two.
+enum class Effort : std::uint8_t { least, every_visit };
+
 // What rings, trees and NVLS get on this node. across_nodes is a property of the system (it holds
 // NICs or not).
-SearchResult search_graphs(const Constants& constants, const System& system);
+SearchResult search_graphs(const Constants& constants, const System& system,
+                           Effort effort = Effort::least);
 
 // All nodes of a communicator use what the weakest found: fewest channels, lowest speeds, worst
 // path types. The channel orders stay those of the first.

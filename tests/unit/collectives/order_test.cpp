@@ -1,5 +1,5 @@
-// The order in which devices and links are listed, and their names, must not change what a machine
-// is found to do.
+// What must not change what a machine is found to do: the order in which devices and links are
+// listed, their names, and the search's short cuts.
 
 #include <doctest/doctest.h>
 
@@ -104,4 +104,32 @@ TEST_CASE("numbering the GPUs otherwise changes nothing where all GPUs are alike
       CHECK(alike(plain.nvls, other.nvls));
     }
   }
+}
+
+TEST_CASE("leaving out what cannot matter finds what every visit finds, for random GPU subsets") {
+  std::mt19937 random(3);
+  int compared = 0;
+  for (const char* name : {"dgx-1v", "dgx-a100", "dgx-h100", "hgx-b200", "hgx-a100-4x100g",
+                           "l40s-8x", "rtx-4090-8x", "gcp-a3-high"}) {
+    const Machine machine = load_machine(name);
+    for (int round = 0; round < 8; ++round) {
+      std::vector<int> gpus = shuffled(machine.gpus.size(), random);
+      gpus.resize(1 + random() % gpus.size());
+      std::sort(gpus.begin(), gpus.end());
+      const bool across = !machine.nics.empty() && round % 2 == 0;
+      if (!across && gpus.size() == 1) continue;
+      const nccl::System system(machine, gpus, {.across_nodes = across});
+      const nccl::Constants& constants = nccl::constants("2.28.9");
+      const nccl::SearchResult quick = search_graphs(constants, system);
+      const nccl::SearchResult full = search_graphs(constants, system, nccl::Effort::every_visit);
+      CAPTURE(machine.name);
+      CAPTURE(gpus.size());
+      CAPTURE(across);
+      CHECK(alike(quick.ring, full.ring));
+      CHECK(alike(quick.tree, full.tree));
+      CHECK(alike(quick.nvls, full.nvls));
+      ++compared;
+    }
+  }
+  CHECK(compared > 40);
 }
