@@ -11,6 +11,7 @@
 #include "sim/strategies/fsdp1/fsdp1.hpp"
 #include "sim/strategies/fsdp2/fsdp2.hpp"
 #include "sim/strategies/zero/stage12.hpp"
+#include "sim/strategies/zero/stage3.hpp"
 
 namespace stepcast {
 namespace {
@@ -54,7 +55,8 @@ void check_sharding(const TrainingStep& step) {
   switch (sharding) {
     case ShardingStrategy::full_shard:
     case ShardingStrategy::shard_grad_op:
-      require(mesh.replicate == 1, "mesh", name + " shards over all ranks; accepted: one shard group");
+      require(mesh.replicate == 1, "mesh",
+              name + " shards over all ranks; accepted: one shard group");
       break;
     case ShardingStrategy::no_shard:
       require(mesh.shard == 1, "mesh", name + " shards nothing; accepted: a shard group of 1");
@@ -76,8 +78,9 @@ void check(const TrainingStep& step) {
                           kind == StrategyKind::zero1 || kind == StrategyKind::zero2;
   require(!replicates || step.mesh.shard == 1, "mesh",
           name + " replicates the parameters; accepted: a shard group of 1");
-  require(kind != StrategyKind::fsdp2 || step.mesh.replicate == 1, "mesh",
-          "fsdp2 shards over all ranks; accepted: one shard group (hsdp replicates)");
+  const bool shards = kind == StrategyKind::zero3 || kind == StrategyKind::fsdp2;
+  require(!shards || step.mesh.replicate == 1, "mesh",
+          name + " shards over all ranks; accepted: one shard group (hsdp replicates)");
   if (kind == StrategyKind::fsdp1) check_sharding(step);
   require(step.accumulation >= 1 && step.accumulation <= 32767, "accumulation",
           fmt::format("{} is out of range; accepted: 1 to 32767 micro-batches", step.accumulation));
@@ -102,9 +105,7 @@ void check(const TrainingStep& step) {
 
 }  // namespace
 
-bool is_built(StrategyKind kind) {
-  return kind != StrategyKind::dp && kind != StrategyKind::zero3;
-}
+bool is_built(StrategyKind kind) { return kind != StrategyKind::dp; }
 
 Schedule build_schedule(const TrainingStep& step) {
   check(step);
@@ -112,6 +113,7 @@ Schedule build_schedule(const TrainingStep& step) {
     case StrategyKind::ddp: return ddp::build(step);
     case StrategyKind::zero1:
     case StrategyKind::zero2: return zero::build_stage12(step);
+    case StrategyKind::zero3: return zero::build_stage3(step);
     case StrategyKind::fsdp1: return fsdp1::build(step);
     case StrategyKind::fsdp2:
     case StrategyKind::hsdp: return fsdp2::build(step);

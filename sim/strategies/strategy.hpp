@@ -85,14 +85,15 @@ struct StrategyOptions {
   bool use_orig_params = true;
 
   // zero1, zero2, zero3 (DeepSpeed's zero_optimization section; elements, not bytes)
-  std::int64_t reduce_bucket_elements = 500'000'000;     // reduce_bucket_size
-  std::optional<bool> overlap_comm;                      // default: stage 3 true, else false
+  std::int64_t reduce_bucket_elements = 500'000'000;  // reduce_bucket_size
+  std::optional<bool> overlap_comm;                   // default: stage 3 true, else false
   bool contiguous_gradients = true;
-  bool multi_rank_all_reduce = true;                     // use_multi_rank_bucket_allreduce
-  std::int64_t prefetch_bucket_elements = 50'000'000;    // stage3_prefetch_bucket_size
-  std::int64_t persistence_threshold = 100'000;          // stage3_param_persistence_threshold
-  std::int64_t max_live_parameters = 1'000'000'000;      // stage3_max_live_parameters
-  std::int64_t max_reuse_distance = 1'000'000'000;       // stage3_max_reuse_distance
+  bool multi_rank_all_reduce = true;                   // use_multi_rank_bucket_allreduce
+  std::int64_t prefetch_bucket_elements = 50'000'000;  // stage3_prefetch_bucket_size
+  std::int64_t persistence_threshold = 100'000;        // stage3_param_persistence_threshold
+  std::int64_t max_live_parameters = 1'000'000'000;    // stage3_max_live_parameters
+  std::int64_t max_reuse_distance = 1'000'000'000;     // stage3_max_reuse_distance
+  bool leaf_layers = false;                            // each layer one fetch (set_z3_leaf_modules)
 
   AccumulationSync accumulation_sync = AccumulationSync::last;
 };
@@ -104,7 +105,7 @@ struct TrainingStep {
   Precision precision;
   int accumulation = 1;  // micro-batches a step
   StrategyOptions strategy;
-  bool fused_optimizer = true;  // fused AdamW: 28 B a parameter; otherwise foreach
+  bool fused_optimizer = true;   // fused AdamW: 28 B a parameter; otherwise foreach
   bool sync_every_step = false;  // the host waits for the device after every step (loss.item())
   // Also make the StepPrograms before the steady one ("first", "second").
   bool first_step = false;
@@ -114,8 +115,8 @@ struct TrainingStep {
 Schedule build_schedule(const TrainingStep& step);
 
 bool is_built(StrategyKind kind);
-std::string_view to_string(ShardingStrategy sharding);          // as PyTorch writes it
-ShardingStrategy parse_sharding(const std::string& name);       // names or numbers 1 to 5
+std::string_view to_string(ShardingStrategy sharding);     // as PyTorch writes it
+ShardingStrategy parse_sharding(const std::string& name);  // names or numbers 1 to 5
 std::string_view to_string(BackwardPrefetchMode mode);
 std::string_view to_string(StrategyKind kind);
 StrategyKind parse_strategy(const std::string& name);  // InputError lists the names

@@ -50,14 +50,14 @@ LayerWalk::LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamI
       const BufferKind kind =
           layer.kind == LayerKind::head ? BufferKind::logits : BufferKind::workspace;
       if (plan.work.forward_workspace > 0) {
-        plan.forward_workspace = builder.buffer("forward_workspace." + layer.name.str(), kind,
-                                                step.workload.compute_dtype,
-                                                plan.work.forward_workspace, compute);
+        plan.forward_workspace =
+            builder.buffer("forward_workspace." + layer.name.str(), kind,
+                           step.workload.compute_dtype, plan.work.forward_workspace, compute);
       }
       if (plan.work.backward_workspace > 0) {
-        plan.backward_workspace = builder.buffer("backward_workspace." + layer.name.str(), kind,
-                                                 step.workload.compute_dtype,
-                                                 plan.work.backward_workspace, compute);
+        plan.backward_workspace =
+            builder.buffer("backward_workspace." + layer.name.str(), kind,
+                           step.workload.compute_dtype, plan.work.backward_workspace, compute);
       }
     }
     const bool has_input = i > 0;
@@ -106,10 +106,9 @@ void LayerWalk::find_tied_parameter() {
       }
     }
     const Parameter& tied = model.parameters[static_cast<std::size_t>(layer.tied_parameter)];
-    tied_gradient_ = builder_.buffer("tied_gradient", BufferKind::gradient,
-                                     step_.precision.gradient,
-                                     tied.elements() * bytes_per_element(step_.precision.gradient),
-                                     compute_);
+    tied_gradient_ =
+        builder_.buffer("tied_gradient", BufferKind::gradient, step_.precision.gradient,
+                        tied.elements() * bytes_per_element(step_.precision.gradient), compute_);
   }
 }
 
@@ -134,22 +133,37 @@ void LayerWalk::load_inputs(int micro_batch) {
                                 ViewList(tokens));
 }
 
-void LayerWalk::forward(int layer, int micro_batch, std::span<const View> weights) {
-  const ClassPlan& plan = this->plan(layer);
-  const LayerBuffers& mine = buffers(layer);
+void LayerWalk::begin_forward(int layer, int micro_batch) {
   micro_batch_ = micro_batch;
   builder_.at(Phase::forward, unit(layer), micro_batch);
-  alloc(mine.hidden);
-  alloc(mine.saved);
-  alloc(plan.forward_workspace);
+  alloc(buffers(layer).hidden);
+  alloc(buffers(layer).saved);
+  alloc(plan(layer).forward_workspace);
+}
+
+void LayerWalk::forward_piece(int layer, int first_kernel, int kernel_count,
+                              std::span<const View> weights) {
+  const ClassPlan& plan = this->plan(layer);
+  const LayerBuffers& mine = buffers(layer);
+  builder_.at(Phase::forward, unit(layer), micro_batch_);
   const ViewList reads = ViewList().add(whole_or_none(input_of(layer))).add(weights);
   const ViewList writes = ViewList()
                               .add(whole_or_none(mine.hidden))
                               .add(whole_or_none(mine.saved))
                               .add(whole_or_none(plan.forward_workspace));
-  last_compute_ = builder_.compute(verb_forward, compute_, plan.forward, reads, writes);
-  free(plan.forward_workspace);
+  const Range kernels{plan.forward.first + first_kernel, kernel_count};
+  last_compute_ = builder_.compute(verb_forward, compute_, kernels, reads, writes);
+}
+
+void LayerWalk::end_forward(int layer) {
+  free(plan(layer).forward_workspace);
   grad_in_ = -1;
+}
+
+void LayerWalk::forward(int layer, int micro_batch, std::span<const View> weights) {
+  begin_forward(layer, micro_batch);
+  forward_piece(layer, 0, plan(layer).forward.count, weights);
+  end_forward(layer);
 }
 
 void LayerWalk::begin_backward(int layer, int micro_batch, std::span<const View> weights) {
@@ -159,10 +173,8 @@ void LayerWalk::begin_backward(int layer, int micro_batch, std::span<const View>
   builder_.at(Phase::backward, unit(layer), micro_batch);
   if (plan.recompute.count > 0) {
     alloc(mine.recomputed);
-    const ViewList reads = ViewList()
-                               .add(whole_or_none(input_of(layer)))
-                               .add(whole_or_none(mine.saved))
-                               .add(weights);
+    const ViewList reads =
+        ViewList().add(whole_or_none(input_of(layer))).add(whole_or_none(mine.saved)).add(weights);
     last_compute_ = builder_.compute(verb_recompute, compute_, plan.recompute, reads,
                                      ViewList(whole_or_none(mine.recomputed)));
   }
@@ -177,8 +189,7 @@ void LayerWalk::begin_backward(int layer, int micro_batch, std::span<const View>
 }
 
 OpIndex LayerWalk::backward_piece(int layer, int first_kernel, int kernel_count,
-                                  std::span<const View> weights,
-                                  std::span<const View> gradients) {
+                                  std::span<const View> weights, std::span<const View> gradients) {
   const ClassPlan& plan = this->plan(layer);
   const LayerBuffers& mine = buffers(layer);
   builder_.at(Phase::backward, unit(layer), micro_batch_);
@@ -216,8 +227,7 @@ void LayerWalk::end_backward(int layer) {
 OpIndex LayerWalk::backward(int layer, int micro_batch, std::span<const View> weights,
                             std::span<const View> gradients) {
   begin_backward(layer, micro_batch, weights);
-  const OpIndex op =
-      backward_piece(layer, 0, plan(layer).backward.count, weights, gradients);
+  const OpIndex op = backward_piece(layer, 0, plan(layer).backward.count, weights, gradients);
   end_backward(layer);
   return op;
 }

@@ -3,8 +3,9 @@
 // backward read and write, and the activations that live in between. A strategy walks the layers
 // and puts its own ops (gathers, buckets, waits) around these.
 //
-//   forward(i):   alloc hidden.i, saved.i        compute    hidden.(i-1), weights -> hidden.i, saved.i
-//   backward(i):  [recompute.i]                  compute    grad of hidden.i -> grad of hidden.(i-1)
+//   forward(i):   alloc hidden.i, saved.i        compute    hidden.(i-1), weights -> hidden.i,
+//   saved.i backward(i):  [recompute.i]                  compute    grad of hidden.i -> grad of
+//   hidden.(i-1)
 //                 free saved.i, hidden.(i-1)
 //
 // hidden.i, the output of layer i, is also what layer i+1 saves of its input; Model counts it with
@@ -35,6 +36,11 @@ class LayerWalk {
 
   // `weights` are the views of the layer's parameters, a tied one included.
   void forward(int layer, int micro_batch, std::span<const View> weights);
+
+  // The same in pieces of its kernel list (ZeRO-3 gathers module by module).
+  void begin_forward(int layer, int micro_batch);
+  void forward_piece(int layer, int first_kernel, int kernel_count, std::span<const View> weights);
+  void end_forward(int layer);
 
   // Backward of a layer is begun, run in one or more pieces of its kernel list (DDP cuts it where a
   // bucket is complete), and ended.
@@ -91,9 +97,9 @@ class LayerWalk {
   BufferIndex tokens_ = -1;
   // A tied head's weight gradient waits here for the embedding's, which is added to it.
   BufferIndex tied_gradient_ = -1;
-  int tied_owner_ = -1;  // the layer that registers the tied parameter
-  BufferIndex grad_in_ = -1;   // gradient of the current layer's output; -1 at the loss
-  BufferIndex grad_out_ = -1;  // gradient of its input; -1 at the embedding
+  int tied_owner_ = -1;                    // the layer that registers the tied parameter
+  BufferIndex grad_in_ = -1;               // gradient of the current layer's output; -1 at the loss
+  BufferIndex grad_out_ = -1;              // gradient of its input; -1 at the embedding
   std::vector<BufferIndex> grad_buffers_;  // two, used in turn
   int grad_turn_ = 0;
   int micro_batch_ = 0;

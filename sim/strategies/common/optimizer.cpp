@@ -35,7 +35,8 @@ Kernel adamw_kernel(const Precision& precision, std::int64_t elements, std::int6
                         static_cast<int>(launches));
   }
   const auto scaled = [&](Bytes bytes) {
-    return static_cast<Bytes>(std::llround(foreach_traffic * static_cast<double>(bytes * elements)));
+    return static_cast<Bytes>(
+        std::llround(foreach_traffic * static_cast<double>(bytes * elements)));
   };
   return memory_bound(foreach_name, precision.parameter, scaled(read), scaled(written),
                       static_cast<int>(launches) * foreach_passes);
@@ -49,8 +50,8 @@ OpIndex optimizer_step(ScheduleBuilder& builder, const TrainingStep& step, Strea
   builder.at(Phase::optimizer);
   builder.host_work(cost, 1);
   const Kernel kernel =
-      adamw_kernel(step.precision, elements, static_cast<std::int64_t>(step.model.parameters.size()),
-                   step.fused_optimizer);
+      adamw_kernel(step.precision, elements,
+                   static_cast<std::int64_t>(step.model.parameters.size()), step.fused_optimizer);
   std::vector<View> reads(parameters.begin(), parameters.end());
   reads.insert(reads.end(), gradients.begin(), gradients.end());
   reads.insert(reads.end(), states.begin(), states.end());

@@ -49,9 +49,8 @@ std::vector<Bucket> construction_buckets(std::span<const Tensor> tensors, const 
   std::iota(definition.begin(), definition.end(), 0);
   std::vector<Bucket> buckets = assign(tensors, definition, limits);
   // In definition order a bucket's first tensor is its smallest index.
-  std::sort(buckets.begin(), buckets.end(), [](const Bucket& a, const Bucket& b) {
-    return a.tensors.front() < b.tensors.front();
-  });
+  std::sort(buckets.begin(), buckets.end(),
+            [](const Bucket& a, const Bucket& b) { return a.tensors.front() < b.tensors.front(); });
   std::reverse(buckets.begin(), buckets.end());
   return buckets;
 }

@@ -9,8 +9,8 @@
 //   limits 1 MiB then 25 MiB, eight tensors of 4 MiB:
 //     {4}  closes at the first limit;  {4 4 4 4 4 4 4}: 24 < 25, the seventh closes it at 28 MiB
 //
-// Two callers, two orders of the result (source: PyTorch reducer.cpp, logger of the rebuilt buckets;
-// checked against 300 random cases run with PyTorch 1.13.1, see docs/sources.md 2.1):
+// Two callers, two orders of the result (source: PyTorch reducer.cpp, logger of the rebuilt
+// buckets; checked against 300 random cases run with PyTorch 1.13.1, see docs/sources.md 2.1):
 //   construction  definition order; buckets sorted by their smallest index, then the list is
 //                 reversed (inside a bucket the order stays)
 //   rebuild       gradient-ready order of the first iteration; buckets in the order of closing,
@@ -65,8 +65,8 @@ enum class Mode : std::uint8_t {
 std::vector<Bucket> buckets_of_iteration(Mode mode, int iteration, std::span<const Tensor> tensors,
                                          std::span<const int> ready_order, const Limits& limits);
 
-// [first, cap]: an explicit bucket_cap_mb makes the first bucket as large as the rest (PyTorch since
-// 2026); `older_rule` keeps the 1 MiB first bucket (PyTorch 1.13).
+// [first, cap]: an explicit bucket_cap_mb makes the first bucket as large as the rest (PyTorch
+// since 2026); `older_rule` keeps the 1 MiB first bucket (PyTorch 1.13).
 Limits limits_for(double cap_mib, bool explicit_cap, bool older_rule = false);
 
 }  // namespace stepcast::ddp

@@ -33,18 +33,16 @@ class DdpBuilder {
     builder_.lane("main");
     for (const Layer& layer : step.model.layers) {
       const std::int64_t elements = step.model.parameter_elements(layer);
-      parameters_.push_back(elements == 0
-                                ? BufferIndex{-1}
-                                : builder_.persistent("parameters." + layer.name.str(),
-                                                      BufferKind::parameter,
-                                                      step.precision.parameter,
-                                                      elements * bytes_per_element(
-                                                                     step.precision.parameter)));
+      parameters_.push_back(
+          elements == 0
+              ? BufferIndex{-1}
+              : builder_.persistent("parameters." + layer.name.str(), BufferKind::parameter,
+                                    step.precision.parameter,
+                                    elements * bytes_per_element(step.precision.parameter)));
     }
-    states_ = builder_.persistent("optimizer_state", BufferKind::optimizer_state,
-                                  step.precision.moments,
-                                  step.model.parameter_elements() *
-                                      optimizer_state_bytes(step.precision));
+    states_ = builder_.persistent(
+        "optimizer_state", BufferKind::optimizer_state, step.precision.moments,
+        step.model.parameter_elements() * optimizer_state_bytes(step.precision));
     for (const Parameter& parameter : step.model.parameters) {
       tensors_.push_back({parameter.elements() * bytes_per_element(step.precision.gradient),
                           step.precision.gradient, false});
@@ -102,23 +100,23 @@ class DdpBuilder {
     STEPCAST_ASSERT(false, "a parameter of no layer");
   }
 
-  // The two broadcasts of rank 0's order: parameter count + 1 and then bucket count int32, each with
-  // a blocking device-to-host copy.
+  // The two broadcasts of rank 0's order: parameter count + 1 and then bucket count int32, each
+  // with a blocking device-to-host copy.
   void rebuild_buckets(Reducer& whole, Reducer& rebuilt) {
     builder_.at(Phase::setup);
     builder_.rule(rule_rebuild);
     const auto broadcast = [&](std::int64_t elements) {
-      const BufferIndex buffer = builder_.buffer(fmt::format("rebuild.{}", elements),
-                                                 BufferKind::other, Dtype::int32, 4 * elements,
-                                                 compute_);
+      const BufferIndex buffer =
+          builder_.buffer(fmt::format("rebuild.{}", elements), BufferKind::other, Dtype::int32,
+                          4 * elements, compute_);
       builder_.alloc(buffer);
       const View view = builder_.whole(buffer);
       const OpIndex up = builder_.copy(verb_upload, CopyKind::host_to_device, compute_, view.bytes,
                                        {}, ViewList(view));
       builder_.stream_wait(nccl_, up);
-      const OpIndex sent = builder_.collective(verb_rebuild, CollectiveKind::broadcast, world_,
-                                               nccl_, Dtype::int32, elements, Reduction::none,
-                                               ViewList(view), ViewList(view), 0);
+      const OpIndex sent =
+          builder_.collective(verb_rebuild, CollectiveKind::broadcast, world_, nccl_, Dtype::int32,
+                              elements, Reduction::none, ViewList(view), ViewList(view), 0);
       builder_.stream_wait(compute_, sent);
       const OpRef down{builder_.copy(verb_download, CopyKind::device_to_host, compute_, view.bytes,
                                      ViewList(view), {}),
@@ -147,9 +145,9 @@ class DdpBuilder {
       if (buffer >= 0) parameters.push_back(builder_.whole(buffer));
     }
     const View states = builder_.whole(states_);
-    walk_.ran_on_compute(optimizer_step(builder_, step_, compute_,
-                                        step_.model.parameter_elements(), parameters,
-                                        reducer.gradients(), std::span<const View>(&states, 1)));
+    walk_.ran_on_compute(optimizer_step(builder_, step_, compute_, step_.model.parameter_elements(),
+                                        parameters, reducer.gradients(),
+                                        std::span<const View>(&states, 1)));
     reducer.drop_gradients();
     if (step_.sync_every_step) builder_.host_wait_device();
   }

@@ -1,5 +1,6 @@
 #pragma once
-// DistributedDataParallel: replicate everything, all-reduce gradients in buckets while backward runs.
+// DistributedDataParallel: replicate everything, all-reduce gradients in buckets while backward
+// runs.
 //
 // Steps: the steady one; with TrainingStep::first_step also
 //   first    one bucket with the whole model: a single all-reduce after backward, no overlap

@@ -49,11 +49,11 @@ Reducer::Reducer(ScheduleBuilder& builder, const TrainingStep& step, const Layer
   tensor_.resize(parameters);
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const std::string name = "bucket." + label + std::to_string(b);
-    bucket_buffers_.push_back(persistent
-                                  ? builder.persistent(name, BufferKind::bucket,
-                                                       step.precision.reduce, buckets_[b].bytes)
-                                  : builder.buffer(name, BufferKind::bucket, step.precision.reduce,
-                                                   buckets_[b].bytes, streams.compute));
+    bucket_buffers_.push_back(
+        persistent
+            ? builder.persistent(name, BufferKind::bucket, step.precision.reduce, buckets_[b].bytes)
+            : builder.buffer(name, BufferKind::bucket, step.precision.reduce, buckets_[b].bytes,
+                             streams.compute));
     Bytes offset = 0;
     for (const int parameter : buckets_[b].tensors) {
       bucket_of_[static_cast<std::size_t>(parameter)] = static_cast<int>(b);
@@ -98,8 +98,7 @@ void Reducer::plan_pieces(const LayerWalk& walk) {
   piece_range_.resize(static_cast<std::size_t>(walk.layers()));
   for (int layer = walk.layers(); layer-- > 0;) {
     const std::vector<BackwardKernel>& kernels = walk.work(layer).backward;
-    const int first_parameter =
-        step_.model.layers[static_cast<std::size_t>(layer)].first_parameter;
+    const int first_parameter = step_.model.layers[static_cast<std::size_t>(layer)].first_parameter;
     const auto first_piece = static_cast<std::int32_t>(pieces_.size());
     Piece piece;
     piece.layer = layer;
@@ -167,7 +166,8 @@ void Reducer::after_piece(const Piece& piece, LayerWalk& walk, bool accumulating
                                          reads, writes));
   };
   const std::vector<View> slices = slices_of(piece);
-  // Where this step's gradients are: tensors of their own, or the bucket after an earlier reduction.
+  // Where this step's gradients are: tensors of their own, or the bucket after an earlier
+  // reduction.
   std::vector<View> home;
   if (aliased_) {
     home = slices;
@@ -181,7 +181,8 @@ void Reducer::after_piece(const Piece& piece, LayerWalk& walk, bool accumulating
     std::vector<View> reads = home;
     reads.push_back(builder_.whole(piece.fresh));
     run(verb_accumulate,
-        memory_bound(verb_accumulate, step_.precision.gradient, 2 * piece.bytes, piece.bytes, count),
+        memory_bound(verb_accumulate, step_.precision.gradient, 2 * piece.bytes, piece.bytes,
+                     count),
         reads, home);
     builder_.free(piece.fresh);
   }
@@ -202,9 +203,9 @@ void Reducer::launch(int bucket, int micro_batch) {
   builder_.rule(rule_order);
   const View view = builder_.whole(bucket_buffers_[b]);
   reductions_[b] = builder_.collective(
-      verb_all_reduce, CollectiveKind::all_reduce, streams_.world, streams_.nccl, step_.precision.reduce,
-      buckets_[b].bytes / bytes_per_element(step_.precision.reduce), Reduction::sum, ViewList(view),
-      ViewList(view));
+      verb_all_reduce, CollectiveKind::all_reduce, streams_.world, streams_.nccl,
+      step_.precision.reduce, buckets_[b].bytes / bytes_per_element(step_.precision.reduce),
+      Reduction::sum, ViewList(view), ViewList(view));
 }
 
 void Reducer::finalize(LayerWalk& walk, int micro_batch) {
@@ -223,9 +224,9 @@ void Reducer::finalize(LayerWalk& walk, int micro_batch) {
     }
     const Kernel copy = memory_bound(verb_copy_out, step_.precision.gradient, bucket.bytes,
                                      bucket.bytes, static_cast<int>(bucket.tensors.size()));
-    walk.ran_on_compute(builder_.compute(
-        verb_copy_out, streams_.compute, builder_.kernels(std::span<const Kernel>(&copy, 1)),
-        ViewList(builder_.whole(bucket_buffers_[b])), tensors));
+    walk.ran_on_compute(builder_.compute(verb_copy_out, streams_.compute,
+                                         builder_.kernels(std::span<const Kernel>(&copy, 1)),
+                                         ViewList(builder_.whole(bucket_buffers_[b])), tensors));
   }
   aliased_ = step_.strategy.gradient_as_bucket_view;
 }

@@ -61,7 +61,8 @@ class Reducer {
   void before_piece(const Piece& piece, bool accumulating, int micro_batch);
   // What backward writes: the gradients, or the fresh ones that are added to the older.
   View produced(const Piece& piece, bool accumulating) const;
-  // After the kernels of a piece: accumulate, and where the micro-batch is reduced copy in and launch.
+  // After the kernels of a piece: accumulate, and where the micro-batch is reduced copy in and
+  // launch.
   void after_piece(const Piece& piece, LayerWalk& walk, bool accumulating, bool reduce,
                    int micro_batch);
   // End of a reduced backward: waits and copy-outs.
@@ -83,7 +84,7 @@ class Reducer {
   std::vector<BufferIndex> bucket_buffers_;
   std::vector<OpIndex> reductions_;  // the all-reduce of each bucket in the current micro-batch
   std::vector<Piece> pieces_;
-  std::vector<Range> piece_range_;   // by layer, into pieces_
+  std::vector<Range> piece_range_;  // by layer, into pieces_
   // By parameter: its place in its bucket and among the gradient tensors.
   std::vector<int> bucket_of_;
   std::vector<Bytes> slice_offset_;

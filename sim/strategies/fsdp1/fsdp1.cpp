@@ -206,8 +206,8 @@ class Fsdp1Builder {
       states.push_back(builder_.whole(unit.state));
       elements += unit.flat.shard_elements;
     }
-    walk_.ran_on_compute(optimizer_step(builder_, step_, streams_.compute, elements, parameters,
-                                        gradients, states));
+    walk_.ran_on_compute(
+        optimizer_step(builder_, step_, streams_.compute, elements, parameters, gradients, states));
     reduce_.drop_gradients(units_);
   }
 

@@ -1,7 +1,8 @@
 #pragma once
 // FSDP1's unshard and reshard.
 //
-//   _unshard(i)  pre-unshard stream: cast the shard to the gather dtype; the unshard stream waits for
+//   _unshard(i)  pre-unshard stream: cast the shard to the gather dtype; the unshard stream waits
+//   for
 //                it; the limiter may block the host (limiter.hpp); the flat tensor is allocated in
 //                the unshard stream's pool; all-gather. No copy-out: parameters are views of it.
 //   use(i)       the compute stream waits for the whole tail of the unshard stream, so for gathers

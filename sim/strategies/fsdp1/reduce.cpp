@@ -25,13 +25,12 @@ Reduce::Reduce(ScheduleBuilder& builder, const TrainingStep& step, const Streams
       walk_(walk),
       average_(average_of(step.mesh.world_size())) {
   for (const Layer& layer : step.model.layers) {
-    const Bytes bytes = step.model.parameter_elements(layer) *
-                        bytes_per_element(step.precision.gradient);
-    layer_gradients_.push_back(bytes == 0 ? BufferIndex{-1}
-                                          : builder.buffer("gradients." + layer.name.str(),
-                                                           BufferKind::gradient,
-                                                           step.precision.gradient, bytes,
-                                                           streams.compute));
+    const Bytes bytes =
+        step.model.parameter_elements(layer) * bytes_per_element(step.precision.gradient);
+    layer_gradients_.push_back(
+        bytes == 0 ? BufferIndex{-1}
+                   : builder.buffer("gradients." + layer.name.str(), BufferKind::gradient,
+                                    step.precision.gradient, bytes, streams.compute));
   }
 }
 
@@ -113,13 +112,13 @@ void Reduce::post_backward(Unit& unit, int micro_batch) {
   if (streams_.replicate >= 0) {
     if (streams_.all_reduce != stream) builder_.stream_wait(streams_.all_reduce, last);
     tail = streams_.all_reduce;
-    last = builder_.collective(verb_all_reduce, CollectiveKind::all_reduce, streams_.replicate, tail,
-                               p.reduce, shard.bytes / bytes_per_element(p.reduce), Reduction::sum,
-                               ViewList(shard), ViewList(shard));
+    last = builder_.collective(verb_all_reduce, CollectiveKind::all_reduce, streams_.replicate,
+                               tail, p.reduce, shard.bytes / bytes_per_element(p.reduce),
+                               Reduction::sum, ViewList(shard), ViewList(shard));
   }
   if (average_.post != 1) {
-    last = run(verb_post, tail, shard.bytes, shard.bytes, p.reduce, ViewList(shard),
-               ViewList(shard));
+    last =
+        run(verb_post, tail, shard.bytes, shard.bytes, p.reduce, ViewList(shard), ViewList(shard));
   }
   if (!adds) builder_.alloc(unit.gradient_shard);
   const View gradient = builder_.whole(unit.gradient_shard);

@@ -2,7 +2,8 @@
 // FSDP1's post-backward, all of it on one stream of its own:
 //
 //   compute        concatenate the per-parameter gradients into the flat one (split-backward)
-//   post_backward  wait for compute; cast to the reduce dtype; divide by `pre`; reduce-scatter (SUM);
+//   post_backward  wait for compute; cast to the reduce dtype; divide by `pre`; reduce-scatter
+//   (SUM);
 //                  HYBRID: the all-reduce stream waits and all-reduces the shard; divide by `post`;
 //                  cast to the parameter's dtype; add to an earlier micro-batch's shard
 //

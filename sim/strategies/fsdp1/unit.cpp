@@ -47,20 +47,19 @@ std::vector<Unit> declare_units(ScheduleBuilder& builder, const TrainingStep& st
     }
     // Unsharded and in the right dtype already: NO_SHARD without mixed precision computes on the
     // shard itself.
-    unit.unsharded = !sharded && unit.low_precision < 0
-                         ? unit.shard
-                         : make("unsharded", BufferKind::unsharded, p.gather, full,
-                                streams.unshard);
+    unit.unsharded = !sharded && unit.low_precision < 0 ? unit.shard
+                                                        : make("unsharded", BufferKind::unsharded,
+                                                               p.gather, full, streams.unshard);
     unit.flat_gradient =
         make("flat_gradient", BufferKind::gradient, p.gradient, full, streams.compute);
     if (p.reduce != p.gradient) {
-      unit.cast_gradient = make("cast_gradient", BufferKind::reduce_input, p.reduce, full,
-                                streams.post_backward);
+      unit.cast_gradient =
+          make("cast_gradient", BufferKind::reduce_input, p.reduce, full, streams.post_backward);
     }
     unit.scattered =
         make("scattered", BufferKind::reduce_output, p.reduce, part, streams.post_backward);
-    unit.gradient_shard = make("gradient_shard", BufferKind::gradient, p.parameter, part,
-                               streams.post_backward);
+    unit.gradient_shard =
+        make("gradient_shard", BufferKind::gradient, p.parameter, part, streams.post_backward);
     unit.wrap = std::move(wrap);
     units.push_back(std::move(unit));
   }

@@ -16,7 +16,7 @@ struct Streams {
   StreamIndex post_backward = 0;  // reduce-scatters
   StreamIndex all_reduce = 0;     // HYBRID only
   CommIndex shard = 0;
-  CommIndex replicate = -1;       // HYBRID and NO_SHARD
+  CommIndex replicate = -1;  // HYBRID and NO_SHARD
 };
 
 // What the sharding strategies differ in (docs/sources.md 1.3).

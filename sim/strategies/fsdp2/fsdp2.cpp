@@ -171,8 +171,8 @@ class Fsdp2Builder {
       states.push_back(builder_.whole(unit.state));
       elements += unit.size.shard_elements(step_.mesh.shard);
     }
-    walk_.ran_on_compute(optimizer_step(builder_, step_, streams_.compute, elements, parameters,
-                                        gradients, states));
+    walk_.ran_on_compute(
+        optimizer_step(builder_, step_, streams_.compute, elements, parameters, gradients, states));
     reduce_.drop_gradients(units_);
   }
 

@@ -11,7 +11,8 @@
 //   reduce.hpp       post-backward
 //   fsdp2.cpp        the walk: hooks in the order in which PyTorch runs them
 //
-// Source: PyTorch _fully_shard (docs/sources.md 1.4). Tested by tests/unit/strategies/fsdp2_test.cpp.
+// Source: PyTorch _fully_shard (docs/sources.md 1.4). Tested by
+// tests/unit/strategies/fsdp2_test.cpp.
 
 #include "sim/strategies/strategy.hpp"
 

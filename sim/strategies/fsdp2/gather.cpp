@@ -41,19 +41,19 @@ void Gather::unshard(Unit& unit, Phase phase, int micro_batch) {
                                    cast ? 2 * payload : payload, cast ? 2 : 1);
   ViewList writes(slot);
   if (cast) writes.add(builder_.whole(unit.cast_shard));
-  const OpIndex copied =
-      builder_.compute(verb_copy_in, streams_.copy_in,
-                       builder_.kernels(std::span<const Kernel>(&copy, 1)), ViewList(shard), writes);
+  const OpIndex copied = builder_.compute(verb_copy_in, streams_.copy_in,
+                                          builder_.kernels(std::span<const Kernel>(&copy, 1)),
+                                          ViewList(shard), writes);
   if (cast) builder_.free(unit.cast_shard);
   builder_.stream_wait(streams_.all_gather, copied);
   if (ranks == 1) {  // a group of one: the slot is the whole output
     unit.gather_op = copied;
     return;
   }
-  unit.gather_op = builder_.collective(
-      verb_all_gather, CollectiveKind::all_gather, streams_.shard, streams_.all_gather, p.gather,
-      unit.size.padded_elements, Reduction::none, ViewList(slot),
-      ViewList(builder_.whole(unit.gathered)));
+  unit.gather_op =
+      builder_.collective(verb_all_gather, CollectiveKind::all_gather, streams_.shard,
+                          streams_.all_gather, p.gather, unit.size.padded_elements, Reduction::none,
+                          ViewList(slot), ViewList(builder_.whole(unit.gathered)));
 }
 
 void Gather::copy_out(Unit& unit, Phase phase, int micro_batch) {
@@ -87,7 +87,6 @@ void Gather::wait_forward(Unit& unit, int micro_batch) {
 }
 
 void Gather::release_last() {
-
   if (held_ < 0) return;
   free_after_copy_out(held_, held_copy_out_);
   held_ = -1;

@@ -7,7 +7,8 @@
 // forwards ended (the root last) is gathered. The root's pre-backward therefore gathers the last
 // block before the head's backward runs:
 //
-//   issue order, units 0 1 2 and the root:  ... head | AG2 | B head | AG1 | B2 RS2 | AG0 | B1 RS1 ...
+//   issue order, units 0 1 2 and the root:  ... head | AG2 | B head | AG1 | B2 RS2 | AG0 | B1 RS1
+//   ...
 //
 // Source: PyTorch _fsdp_param_group.py, _backward_prefetch (docs/sources.md 1.4).
 // Tested by tests/unit/strategies/fsdp2_test.cpp (E-10).

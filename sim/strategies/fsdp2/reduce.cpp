@@ -20,13 +20,12 @@ Reduce::Reduce(ScheduleBuilder& builder, const TrainingStep& step, const Streams
                LayerWalk& walk)
     : builder_(builder), step_(step), streams_(streams), walk_(walk) {
   for (const Layer& layer : step.model.layers) {
-    const Bytes bytes = step.model.parameter_elements(layer) *
-                        bytes_per_element(step.precision.gradient);
-    layer_gradients_.push_back(bytes == 0 ? BufferIndex{-1}
-                                          : builder.buffer("gradients." + layer.name.str(),
-                                                           BufferKind::gradient,
-                                                           step.precision.gradient, bytes,
-                                                           streams.compute));
+    const Bytes bytes =
+        step.model.parameter_elements(layer) * bytes_per_element(step.precision.gradient);
+    layer_gradients_.push_back(
+        bytes == 0 ? BufferIndex{-1}
+                   : builder.buffer("gradients." + layer.name.str(), BufferKind::gradient,
+                                    step.precision.gradient, bytes, streams.compute));
   }
 }
 
@@ -59,7 +58,8 @@ void Reduce::post_backward(Unit& unit, int micro_batch, bool sync, bool replicat
     return;
   }
   const bool first = !unit.has_gradient_shard;
-  const bool partial_sums = step_.strategy.accumulation_sync == AccumulationSync::reduce_scatter_every;
+  const bool partial_sums =
+      step_.strategy.accumulation_sync == AccumulationSync::reduce_scatter_every;
   const bool cast = unit.reduce_output >= 0;
   // Where this micro-batch's shard goes, and where the running sum of shards is kept.
   const BufferIndex sum = cast ? unit.reduce_output : unit.gradient_shard;
@@ -72,8 +72,8 @@ void Reduce::post_backward(Unit& unit, int micro_batch, bool sync, bool replicat
   scatter(unit, micro_batch, target);
 
   StreamIndex tail = streams_.reduce_scatter;
-  const Bytes part = unit.size.shard_elements(step_.mesh.shard) *
-                     bytes_per_element(step_.precision.reduce);
+  const Bytes part =
+      unit.size.shard_elements(step_.mesh.shard) * bytes_per_element(step_.precision.reduce);
   if (partial_sums && !first) {
     const Kernel add = memory_bound(verb_add, step_.precision.reduce, 2 * part, part);
     const View sum_view = builder_.whole(sum);
@@ -83,8 +83,7 @@ void Reduce::post_backward(Unit& unit, int micro_batch, bool sync, bool replicat
   }
   if (streams_.replicate >= 0 && replicate) {
     const BufferIndex reduced = partial_sums ? sum : target;
-    unit.reduced =
-        hsdp::replicate(builder_, step_, streams_, unit, unit.reduced, reduced);
+    unit.reduced = hsdp::replicate(builder_, step_, streams_, unit, unit.reduced, reduced);
     tail = streams_.all_reduce;
   }
   const bool complete = !partial_sums || replicate;
@@ -94,8 +93,8 @@ void Reduce::post_backward(Unit& unit, int micro_batch, bool sync, bool replicat
   } else if (!cast && !partial_sums && !first) {
     const Kernel add = memory_bound(verb_add, step_.precision.reduce, 2 * part, part);
     const View shard = builder_.whole(unit.gradient_shard);
-    unit.reduced = run(verb_add, tail, add, ViewList(builder_.whole(target)).add(shard),
-                       ViewList(shard));
+    unit.reduced =
+        run(verb_add, tail, add, ViewList(builder_.whole(target)).add(shard), ViewList(shard));
     builder_.free_after(target, {unit.reduced, 0});
   }
   unit.has_gradient_shard = true;
@@ -111,10 +110,9 @@ void Reduce::keep_unsharded(Unit& unit, int micro_batch) {
   ViewList reads;
   for (const int layer : unit.wrap.layers) reads.add(gradients(layer));
   if (unit.has_accumulated) reads.add(sum);
-  const Kernel kernel =
-      memory_bound(verb_accumulate, step_.precision.reduce,
-                   fresh + (unit.has_accumulated ? kept : 0), kept,
-                   static_cast<int>(unit.wrap.parameters.size()));
+  const Kernel kernel = memory_bound(verb_accumulate, step_.precision.reduce,
+                                     fresh + (unit.has_accumulated ? kept : 0), kept,
+                                     static_cast<int>(unit.wrap.parameters.size()));
   run(verb_accumulate, streams_.compute, kernel, reads, ViewList(sum));
   unit.has_accumulated = true;
   for (const int layer : unit.wrap.layers) {
@@ -144,9 +142,9 @@ void Reduce::scatter(Unit& unit, int micro_batch, BufferIndex target) {
     for (const int layer : unit.wrap.layers) reads.add(gradients(layer));
     read = gradient_bytes(unit);
   }
-  const OpIndex copied = run(verb_copy_in, streams_.compute,
-                             memory_bound(verb_copy_in, p.reduce, read, padded), reads,
-                             ViewList(input));
+  const OpIndex copied =
+      run(verb_copy_in, streams_.compute, memory_bound(verb_copy_in, p.reduce, read, padded), reads,
+          ViewList(input));
   if (unit.has_accumulated) {
     builder_.free(unit.accumulated);
     unit.has_accumulated = false;
@@ -162,10 +160,10 @@ void Reduce::scatter(Unit& unit, int micro_batch, BufferIndex target) {
     unit.reduced = builder_.copy(verb_local, CopyKind::device_to_device, streams_.reduce_scatter,
                                  output.bytes, ViewList(input), ViewList(output));
   } else {
-    unit.reduced = builder_.collective(
-        verb_reduce_scatter, CollectiveKind::reduce_scatter, streams_.reduce,
-        streams_.reduce_scatter, p.reduce, unit.size.padded_elements, Reduction::avg,
-        ViewList(input), ViewList(output));
+    unit.reduced =
+        builder_.collective(verb_reduce_scatter, CollectiveKind::reduce_scatter, streams_.reduce,
+                            streams_.reduce_scatter, p.reduce, unit.size.padded_elements,
+                            Reduction::avg, ViewList(input), ViewList(output));
   }
   previous_input_ = unit.reduce_input;
   previous_reduce_ = unit.reduced;
@@ -173,18 +171,19 @@ void Reduce::scatter(Unit& unit, int micro_batch, BufferIndex target) {
 
 // The reduced shard is cast to the parameter's dtype (and added to an earlier micro-batch's).
 void Reduce::hand_out(Unit& unit, BufferIndex scattered, StreamIndex stream) {
-  const bool add = unit.has_gradient_shard &&
-                   step_.strategy.accumulation_sync == AccumulationSync::every;
+  const bool add =
+      unit.has_gradient_shard && step_.strategy.accumulation_sync == AccumulationSync::every;
   const View from = builder_.whole(scattered);
   const View to = builder_.whole(unit.gradient_shard);
   const Name verb = add ? verb_add : verb_cast;
-  const Kernel kernel = memory_bound(verb, step_.precision.parameter,
-                                     from.bytes + (add ? to.bytes : 0), to.bytes);
+  const Kernel kernel =
+      memory_bound(verb, step_.precision.parameter, from.bytes + (add ? to.bytes : 0), to.bytes);
   ViewList reads(from);
   if (add) reads.add(to);
   unit.reduced = run(verb, stream, kernel, reads, ViewList(to));
   if (streams_.replicate >= 0) {
-    held_to_the_end_.push_back(scattered);  // PyTorch keeps all-reduce inputs to the end of backward
+    held_to_the_end_.push_back(
+        scattered);  // PyTorch keeps all-reduce inputs to the end of backward
   } else {
     builder_.free(scattered);
   }

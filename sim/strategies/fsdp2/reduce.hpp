@@ -57,7 +57,8 @@ class Reduce {
   std::vector<BufferIndex> layer_gradients_;
   BufferIndex previous_input_ = -1;  // of the reduce-scatter before, freed once it is done
   OpIndex previous_reduce_ = -1;
-  std::vector<BufferIndex> held_to_the_end_;  // all-reduce inputs whose dtype is not the parameter's
+  std::vector<BufferIndex>
+      held_to_the_end_;  // all-reduce inputs whose dtype is not the parameter's
 };
 
 }  // namespace stepcast::fsdp2

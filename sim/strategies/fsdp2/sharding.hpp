@@ -18,10 +18,10 @@
 namespace stepcast::fsdp2 {
 
 struct ShardedParameter {
-  std::int64_t rows_per_rank = 0;   // ceil(d0 / W)
-  std::int64_t row_elements = 1;    // product of the other dimensions
-  std::int64_t padded_elements = 0; // W * rows_per_rank * row_elements: what an all-gather moves
-  std::int64_t elements = 0;        // without padding
+  std::int64_t rows_per_rank = 0;    // ceil(d0 / W)
+  std::int64_t row_elements = 1;     // product of the other dimensions
+  std::int64_t padded_elements = 0;  // W * rows_per_rank * row_elements: what an all-gather moves
+  std::int64_t elements = 0;         // without padding
 
   std::int64_t padded_rows(int ranks) const { return rows_per_rank * ranks; }
   std::int64_t rows_held_by(int rank, std::int64_t rows) const;

@@ -23,7 +23,8 @@ void note_padding(ScheduleBuilder& builder, const std::vector<Unit>& units, int 
     };
     if (worst == nullptr || ratio(unit) > ratio(*worst)) worst = &unit;
   }
-  if (static_cast<double>(padded) <= (1.0 + notable_padding) * static_cast<double>(elements)) return;
+  if (static_cast<double>(padded) <= (1.0 + notable_padding) * static_cast<double>(elements))
+    return;
   builder.note(fmt::format(
       "rows are padded to the shard group of {} ranks: unit {} gathers {} elements, not {} "
       "({:.2f} times; the whole model {:.2f} times)",
@@ -64,9 +65,8 @@ std::vector<Unit> declare_units(ScheduleBuilder& builder, const TrainingStep& st
     unit.unsharded = builder.buffer("unsharded" + suffix, BufferKind::unsharded, p.gather,
                                     bytes(full, p.gather), streams.compute);
     if (step.accumulation > 1 && step.strategy.accumulation_sync == AccumulationSync::last) {
-      unit.accumulated =
-          builder.buffer("accumulated" + suffix, BufferKind::gradient, p.reduce,
-                         bytes(unit.size.elements, p.reduce), streams.compute);
+      unit.accumulated = builder.buffer("accumulated" + suffix, BufferKind::gradient, p.reduce,
+                                        bytes(unit.size.elements, p.reduce), streams.compute);
     }
     unit.reduce_input = builder.buffer("reduce_input" + suffix, BufferKind::reduce_input, p.reduce,
                                        bytes(full, p.reduce), streams.compute);
@@ -78,9 +78,8 @@ std::vector<Unit> declare_units(ScheduleBuilder& builder, const TrainingStep& st
         builder.buffer("gradient_shard" + suffix, BufferKind::gradient, p.parameter,
                        bytes(part, p.parameter), streams.reduce_scatter);
     if (step.accumulation > 1 && step.strategy.accumulation_sync != AccumulationSync::last) {
-      unit.fresh_shard =
-          builder.buffer("fresh_shard" + suffix, BufferKind::reduce_output, p.reduce,
-                         bytes(part, p.reduce), streams.reduce_scatter);
+      unit.fresh_shard = builder.buffer("fresh_shard" + suffix, BufferKind::reduce_output, p.reduce,
+                                        bytes(part, p.reduce), streams.reduce_scatter);
     }
     unit.wrap = std::move(wrap);
     units.push_back(std::move(unit));

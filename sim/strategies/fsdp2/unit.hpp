@@ -13,13 +13,13 @@ namespace stepcast::fsdp2 {
 // never overlap each other: R2), one for HSDP's all-reduce.
 struct Streams {
   StreamIndex compute = 0;
-  StreamIndex copy_in = 0;         // "all_gather_copy_in"
+  StreamIndex copy_in = 0;  // "all_gather_copy_in"
   StreamIndex all_gather = 0;
   StreamIndex reduce_scatter = 0;
   StreamIndex all_reduce = 0;
   CommIndex shard = 0;
-  CommIndex reduce = 0;            // = shard, or its own with set_separate_reduce_scatter_group
-  CommIndex replicate = -1;        // HSDP only
+  CommIndex reduce = 0;      // = shard, or its own with set_separate_reduce_scatter_group
+  CommIndex replicate = -1;  // HSDP only
 };
 
 struct Unit {
@@ -35,18 +35,18 @@ struct Unit {
   BufferIndex gathered = -1;    // flat all-gather output
   BufferIndex unsharded = -1;   // the parameters that compute uses
   // Reduce.
-  BufferIndex accumulated = -1;      // unsharded gradients kept across micro-batches, reduce dtype
+  BufferIndex accumulated = -1;  // unsharded gradients kept across micro-batches, reduce dtype
   BufferIndex reduce_input = -1;
-  BufferIndex reduce_output = -1;    // -1 where it is the gradient shard itself (no cast)
+  BufferIndex reduce_output = -1;  // -1 where it is the gradient shard itself (no cast)
   BufferIndex gradient_shard = -1;
-  BufferIndex fresh_shard = -1;      // a later micro-batch's shard before it is added
+  BufferIndex fresh_shard = -1;  // a later micro-batch's shard before it is added
 
   // State while the schedule is written.
   bool is_unsharded = false;
   OpIndex gather_op = -1;        // in flight when >= 0
   bool has_accumulated = false;  // gradients of earlier micro-batches wait unsharded
   bool has_gradient_shard = false;
-  OpIndex reduced = -1;          // last op of its reduction in this micro-batch
+  OpIndex reduced = -1;  // last op of its reduction in this micro-batch
 };
 
 // Declares the buffers of every unit of the model.

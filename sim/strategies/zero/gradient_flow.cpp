@@ -72,7 +72,8 @@ bool GradientFlow::copied(int parameter) const {
          numels_[static_cast<std::size_t>(parameter)] <= step_.strategy.reduce_bucket_elements;
 }
 
-// A layer's backward is cut after every kernel that makes a gradient ready which flushes the bucket.
+// A layer's backward is cut after every kernel that makes a gradient ready which flushes the
+// bucket.
 void GradientFlow::plan_pieces() {
   std::vector<bool> triggers(numels_.size(), false);
   if (!after_backward_) {
@@ -135,13 +136,12 @@ void GradientFlow::declare_buffers() {
                                          streams_.compute));
     }
   }
-  flat_copy_ = builder_.buffer("flat_bucket", BufferKind::bucket, dtype, largest * size,
-                               streams_.reduction);
+  flat_copy_ =
+      builder_.buffer("flat_bucket", BufferKind::bucket, dtype, largest * size, streams_.reduction);
 }
 
 OpIndex GradientFlow::run(Name verb, StreamIndex stream, Bytes read, Bytes written,
-                          std::span<const View> reads, std::span<const View> writes,
-                          int launches) {
+                          std::span<const View> reads, std::span<const View> writes, int launches) {
   const Kernel kernel = memory_bound(verb, step_.precision.gradient, read, written, launches);
   const OpIndex op = builder_.compute(
       verb, stream, builder_.kernels(std::span<const Kernel>(&kernel, 1)), reads, writes);
@@ -315,9 +315,9 @@ void GradientFlow::keep_owned(std::span<const View> input, Bytes bytes) {
   const Bytes size = bytes_per_element(step_.precision.gradient);
   const Bytes whole = per_rank_ * size;
   const bool last = next_flush_ == flushes_.size();
-  const Bytes share = last ? whole - partition_filled_
-                           : std::min(bytes / step_.mesh.world_size() / size * size,
-                                      whole - partition_filled_);
+  const Bytes share =
+      last ? whole - partition_filled_
+           : std::min(bytes / step_.mesh.world_size() / size * size, whole - partition_filled_);
   const View slot{has_partition_ ? fresh_partition_ : partition_, partition_filled_, share};
   partition_filled_ += share;
   reduction_tail_ =

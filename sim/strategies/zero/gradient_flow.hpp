@@ -29,9 +29,8 @@ class GradientFlow {
     StreamIndex reduction = 0;  // = compute without overlap_comm
     CommIndex world = 0;
   };
-  GradientFlow(ScheduleBuilder& builder, const TrainingStep& step, LayerWalk& walk,
-               Streams streams, BufferIndex partition, BufferIndex fresh_partition,
-               std::int64_t per_rank);
+  GradientFlow(ScheduleBuilder& builder, const TrainingStep& step, LayerWalk& walk, Streams streams,
+               BufferIndex partition, BufferIndex fresh_partition, std::int64_t per_rank);
 
   void begin_backward(int micro_batch);
   void backward(int layer, int micro_batch, std::span<const View> weights);
@@ -65,7 +64,7 @@ class GradientFlow {
   BufferIndex partition_;        // this rank's gradients, reduced
   BufferIndex fresh_partition_;  // those of a later micro-batch, before they are added
   std::int64_t per_rank_;
-  bool after_backward_;          // stage 1 without overlap_comm
+  bool after_backward_;  // stage 1 without overlap_comm
 
   std::vector<std::int64_t> numels_;
   std::vector<std::int64_t> flat_offset_;  // by parameter, in elements
@@ -75,14 +74,14 @@ class GradientFlow {
   std::vector<Bytes> slice_;                // by parameter: its place in the bucket
   std::vector<BufferIndex> buckets_;
   BufferIndex flat_copy_ = -1;
-  std::vector<BufferIndex> unflushed_;      // pieces that a coming flush reads where they are
+  std::vector<BufferIndex> unflushed_;  // pieces that a coming flush reads where they are
 
   bool reduce_ = false;         // this micro-batch reduces while backward runs
   bool keep_ = false;           // this micro-batch's gradients are kept unreduced (stage 1)
   bool has_partition_ = false;  // an earlier micro-batch was reduced in this step
   bool has_gradients_ = false;  // stage 1: unreduced gradients of an earlier micro-batch exist
   std::size_t next_flush_ = 0;
-  std::size_t turn_ = 0;        // which bucket is filled
+  std::size_t turn_ = 0;  // which bucket is filled
   Bytes partition_filled_ = 0;
   OpIndex reduction_tail_ = -1;
 };

@@ -34,10 +34,9 @@ class Stage12Builder {
                                                               : compute_),
         world_(builder_.communicator("world", Axis::world)),
         walk_(builder_, step, compute_),
-        parameters_(builder_.persistent("flat_parameters", BufferKind::parameter,
-                                        step.precision.parameter,
-                                        flat_.padded_elements *
-                                            bytes_per_element(step.precision.parameter))),
+        parameters_(builder_.persistent(
+            "flat_parameters", BufferKind::parameter, step.precision.parameter,
+            flat_.padded_elements * bytes_per_element(step.precision.parameter))),
         states_(builder_.persistent("optimizer_state", BufferKind::optimizer_state,
                                     step.precision.moments,
                                     flat_.per_rank * optimizer_state_bytes(step.precision))),

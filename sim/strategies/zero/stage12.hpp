@@ -3,9 +3,9 @@
 // gradients) partitioned.
 //
 //   backward   gradients are copied into the bucket as they arrive; the next one that does not fit
-//              flushes it (ipg_bucket.hpp): divide by W, then by default ONE all-reduce of the whole
-//              bucket, not a reduce-scatter (use_multi_rank_bucket_allreduce), and this rank keeps
-//              the slices it owns; in reduce mode, one reduce to each owner
+//              flushes it (ipg_bucket.hpp): divide by W, then by default ONE all-reduce of the
+//              whole bucket, not a reduce-scatter (use_multi_rank_bucket_allreduce), and this rank
+//              keeps the slices it owns; in reduce mode, one reduce to each owner
 //   overlap    with overlap_comm the flush runs on a reduction stream with two bucket buffers, and
 //              the compute stream waits for the flush before; without it (the default of these
 //              stages) everything runs on the compute stream

@@ -101,10 +101,13 @@ TEST_CASE("E-6: ResNet-50's buckets, to the byte") {
     for (const Bucket& bucket : buckets) list.emplace_back(bucket.tensors.size(), bucket.bytes);
     return list;
   };
-  CHECK(pairs(rebuilt_buckets(model.tensors, model.ready, defaults)) ==
-        Pairs{{2, 8'196'000}, {15, 31'502'336}, {12, 26'255'360}, {51, 26'550'272}, {81, 9'724'160}});
-  CHECK(pairs(construction_buckets(model.tensors, defaults)) ==
-        Pairs{{7, 12'410'784}, {15, 31'502'336}, {24, 29'669'376}, {78, 27'022'336}, {37, 1'623'296}});
+  CHECK(
+      pairs(rebuilt_buckets(model.tensors, model.ready, defaults)) ==
+      Pairs{{2, 8'196'000}, {15, 31'502'336}, {12, 26'255'360}, {51, 26'550'272}, {81, 9'724'160}});
+  CHECK(
+      pairs(construction_buckets(model.tensors, defaults)) ==
+      Pairs{
+          {7, 12'410'784}, {15, 31'502'336}, {24, 29'669'376}, {78, 27'022'336}, {37, 1'623'296}});
   CHECK(pairs(rebuilt_buckets(model.tensors, model.ready, limits_for(25, true))) ==
         Pairs{{14, 30'257'056}, {12, 26'255'360}, {39, 28'366'848}, {96, 17'348'864}});
 }
@@ -141,8 +144,8 @@ TEST_CASE("every tensor enters exactly one bucket, whatever the sizes and limits
     std::vector<Tensor> tensors;
     const int count = 1 + random(60);
     for (int i = 0; i < count; ++i) {
-      tensors.push_back({1 + random(1 << 22), random(4) == 0 ? Dtype::bf16 : Dtype::fp32,
-                         random(20) == 0});
+      tensors.push_back(
+          {1 + random(1 << 22), random(4) == 0 ? Dtype::bf16 : Dtype::fp32, random(20) == 0});
     }
     const Limits limits{1 + random(1 << 20), 1 + random(1 << 23)};
     const std::vector<int> order = reversed(tensors.size());

@@ -47,9 +47,20 @@ TEST_CASE("E-17: pre- and post-division factors by world size") {
     int ranks;
     double pre, post;
   };
-  for (const Row& row : {Row{1, 1, 1}, {2, 2, 1}, {3, 2, 1.5}, {4, 2, 2}, {6, 4, 1.5}, {8, 4, 2},
-                         {12, 4, 3}, {16, 4, 4}, {24, 8, 3}, {32, 8, 4}, {64, 8, 8},
-                         {128, 16, 8}, {256, 16, 16}, {1024, 32, 32}}) {
+  for (const Row& row : {Row{1, 1, 1},
+                         {2, 2, 1},
+                         {3, 2, 1.5},
+                         {4, 2, 2},
+                         {6, 4, 1.5},
+                         {8, 4, 2},
+                         {12, 4, 3},
+                         {16, 4, 4},
+                         {24, 8, 3},
+                         {32, 8, 4},
+                         {64, 8, 8},
+                         {128, 16, 8},
+                         {256, 16, 16},
+                         {1024, 32, 32}}) {
     CAPTURE(row.ranks);
     CHECK(average_of(row.ranks).pre == row.pre);
     CHECK(average_of(row.ranks).post == row.post);

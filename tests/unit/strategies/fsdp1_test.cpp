@@ -104,12 +104,11 @@ TEST_CASE("E-14: the limiter's queue of five units, first iteration and from the
   const Schedule schedule = build_schedule(step);
   CHECK(testing::faults(schedule) == "");
   using List = std::vector<std::string>;
-  CHECK(pops(schedule, 0) == List{"F 2->f0", "F 3->f1", "F 4->f2", "B R->f3", "B 2->f4", "B 1->b4",
-                                  "B 0->b3"});
+  CHECK(pops(schedule, 0) ==
+        List{"F 2->f0", "F 3->f1", "F 4->f2", "B R->f3", "B 2->f4", "B 1->b4", "B 0->b3"});
   // What the first leaves, [b2 b1 b0 bR], the second takes first; it leaves the same again.
-  const List steady{"F R->b2@-1", "F 0->b1@-1", "F 1->b0@-1", "F 2->bR@-1", "F 3->f0",
-                    "F 4->f1",    "B R->f2",    "B 4->f3",    "B 2->f4",    "B 1->b4",
-                    "B 0->b3"};
+  const List steady{"F R->b2@-1", "F 0->b1@-1", "F 1->b0@-1", "F 2->bR@-1", "F 3->f0", "F 4->f1",
+                    "B R->f2",    "B 4->f3",    "B 2->f4",    "B 1->b4",    "B 0->b3"};
   CHECK(pops(schedule, 1) == steady);
   CHECK(pops(schedule, 2) == steady);
 }
@@ -141,13 +140,11 @@ TEST_CASE("every sharding strategy and knob gives a sound schedule") {
     ShardingStrategy sharding;
     Mesh mesh;
   };
-  for (const Case& c : {Case{ShardingStrategy::full_shard, {1, 8}},
-                        Case{ShardingStrategy::shard_grad_op, {1, 8}},
-                        Case{ShardingStrategy::no_shard, {8, 1}},
-                        Case{ShardingStrategy::hybrid_shard, {2, 4}},
-                        Case{ShardingStrategy::hybrid_shard_zero2, {2, 4}},
-                        Case{ShardingStrategy::full_shard, {1, 1}},
-                        Case{ShardingStrategy::full_shard, {1, 3}}}) {
+  for (const Case& c :
+       {Case{ShardingStrategy::full_shard, {1, 8}}, Case{ShardingStrategy::shard_grad_op, {1, 8}},
+        Case{ShardingStrategy::no_shard, {8, 1}}, Case{ShardingStrategy::hybrid_shard, {2, 4}},
+        Case{ShardingStrategy::hybrid_shard_zero2, {2, 4}},
+        Case{ShardingStrategy::full_shard, {1, 1}}, Case{ShardingStrategy::full_shard, {1, 3}}}) {
     for (const char* recipe : {"bf16-mixed", "bf16-mixed-reduce-bf16", "bf16-pure", "fp32"}) {
       for (const int accumulation : {1, 3}) {
         for (const auto sync : {AccumulationSync::last, AccumulationSync::every}) {

@@ -147,8 +147,8 @@ TEST_CASE("without resharding after forward nothing is gathered in backward") {
 }
 
 TEST_CASE("every knob gives a sound schedule") {
-  for (const auto sync : {AccumulationSync::last, AccumulationSync::every,
-                          AccumulationSync::reduce_scatter_every}) {
+  for (const auto sync :
+       {AccumulationSync::last, AccumulationSync::every, AccumulationSync::reduce_scatter_every}) {
     for (const char* recipe : {"bf16-mixed", "bf16-mixed-reduce-bf16", "bf16-pure", "fp32"}) {
       for (const int accumulation : {1, 2, 3}) {
         for (const Mesh mesh : {Mesh{1, 8}, Mesh{2, 4}, Mesh{1, 1}, Mesh{3, 1}, Mesh{1, 3}}) {
@@ -156,8 +156,7 @@ TEST_CASE("every knob gives a sound schedule") {
             for (const auto ckpt : {Checkpointing::none, Checkpointing::full}) {
               if (sync == AccumulationSync::reduce_scatter_every && mesh.replicate == 1) continue;
               TrainingStep step = three_units();
-              step.strategy.kind =
-                  mesh.replicate > 1 ? StrategyKind::hsdp : StrategyKind::fsdp2;
+              step.strategy.kind = mesh.replicate > 1 ? StrategyKind::hsdp : StrategyKind::fsdp2;
               step.mesh = mesh;
               step.precision = precision_recipe(recipe);
               step.accumulation = accumulation;
@@ -189,9 +188,11 @@ TEST_CASE("what a user can get wrong is an InputError") {
   step.precision = precision_recipe("amp-bf16");
   CHECK_THROWS_AS(build_schedule(step), InputError);
   step = three_units();
-  step.strategy.kind = StrategyKind::zero3;
-  CHECK_THROWS_WITH_AS(build_schedule(step),
-                       "strategy: 'zero3' is not built yet; accepted: ddp, zero1, zero2, fsdp1, fsdp2, hsdp", InputError);
+  step.strategy.kind = StrategyKind::dp;
+  CHECK_THROWS_WITH_AS(
+      build_schedule(step),
+      "strategy: 'dp' is not built yet; accepted: ddp, zero1, zero2, zero3, fsdp1, fsdp2, hsdp",
+      InputError);
   step = three_units();
   step.accumulation = 0;
   CHECK_THROWS_AS(build_schedule(step), InputError);

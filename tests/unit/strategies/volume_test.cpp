@@ -109,8 +109,8 @@ TEST_CASE("E-18: ZeRO-1 and ZeRO-2 all-reduce whole buckets by default, reduce t
 TEST_CASE("E-18: HSDP adds 2(R-1)/R of a 1.75 GB shard between groups, twice that in fp32") {
   for (const auto& [groups, inter] : {std::pair{2, 1.75}, {4, 2.625}, {8, 3.0625}}) {
     for (const bool fp32 : {false, true}) {
-      TrainingStep step = seven_billion(
-          StrategyKind::hsdp, fp32 ? "bf16-mixed" : "bf16-mixed-reduce-bf16", 1);
+      TrainingStep step =
+          seven_billion(StrategyKind::hsdp, fp32 ? "bf16-mixed" : "bf16-mixed-reduce-bf16", 1);
       step.mesh = {groups, 8};
       const Sent sent = sent_by(step);
       CHECK(sent.shard == doctest::Approx(fp32 ? 49 : 36.75));

@@ -1,0 +1,121 @@
+#include "sim/strategies/zero/fetcher.hpp"
+
+#include <string>
+
+#include "sim/strategies/zero/partition.hpp"
+
+namespace stepcast::zero {
+namespace {
+
+constexpr std::size_t most_events = 2;  // fetches outstanding before the host blocks
+
+const Name verb_all_gather("all_gather");
+const Name verb_together("copy_together");
+const Name rule_events("zero3.two-fetches-outstanding");
+const Name rule_optimizer("zero3.gather-after-optimizer");
+
+}  // namespace
+
+Fetcher::Fetcher(ScheduleBuilder& builder, const TrainingStep& step, LayerWalk& walk,
+                 Streams streams, BufferIndex shards)
+    : builder_(builder), step_(step), walk_(walk), streams_(streams), shards_(shards) {
+  const Bytes size = bytes_per_element(step.precision.gather);
+  const int ranks = step.mesh.world_size();
+  Bytes offset = 0;
+  for (const stepcast::Parameter& parameter : step.model.parameters) {
+    Parameter mine;
+    mine.shard_bytes = parameter_partition(parameter.elements(), ranks) * size;
+    mine.bytes = mine.shard_bytes * ranks;
+    mine.shard_offset = offset;
+    offset += mine.shard_bytes;
+    mine.full = builder.buffer("gathered." + parameter.name.str(), BufferKind::unsharded,
+                               step.precision.gather, mine.bytes, streams.all_gather);
+    parameters_.push_back(mine);
+  }
+}
+
+void Fetcher::begin_step() {
+  calls_.clear();
+  events_.clear();
+  if (streams_.all_gather == streams_.compute) return;
+  builder_.rule(rule_optimizer);
+  builder_.stream_wait(streams_.all_gather, walk_.last_compute());
+  builder_.rule(Name());
+}
+
+void Fetcher::gather(std::span<const int> parameters) {
+  if (parameters.empty()) return;
+  const Dtype dtype = step_.precision.gather;
+  Bytes bytes = 0;
+  ViewList shards;
+  for (const int p : parameters) {
+    bytes += parameters_[static_cast<std::size_t>(p)].bytes;
+  }
+  if (parameters.size() <= 16) {
+    for (const int p : parameters) {
+      const Parameter& mine = parameters_[static_cast<std::size_t>(p)];
+      shards.add({shards_, mine.shard_offset, mine.shard_bytes});
+    }
+  } else {
+    shards.add(builder_.whole(shards_));
+  }
+  const BufferIndex flat =
+      builder_.buffer("flat_gather." + std::to_string(calls_.size()), BufferKind::gather_output,
+                      dtype, bytes, streams_.all_gather);
+  builder_.alloc(flat);
+  const OpIndex op = builder_.collective(
+      verb_all_gather, CollectiveKind::all_gather, streams_.world, streams_.all_gather, dtype,
+      bytes / bytes_per_element(dtype), Reduction::none, shards, ViewList(builder_.whole(flat)));
+  if (streams_.all_gather == streams_.compute) walk_.ran_on_compute(op);
+  for (const int p : parameters) {
+    Parameter& mine = parameters_[static_cast<std::size_t>(p)];
+    mine.flat = static_cast<BufferIndex>(calls_.size());
+    mine.gather_op = op;
+  }
+  calls_.push_back({flat, static_cast<int>(parameters.size())});
+}
+
+void Fetcher::wait(std::span<const int> parameters) {
+  OpIndex last = -1;
+  for (const int p : parameters) {
+    Parameter& mine = parameters_[static_cast<std::size_t>(p)];
+    if (mine.gather_op < 0) continue;
+    Call& call = calls_[static_cast<std::size_t>(mine.flat)];
+    // The W pieces are copied together on the gather stream, behind later gathers.
+    builder_.alloc(mine.full);
+    const Kernel copy = memory_bound(verb_together, step_.precision.gather, mine.bytes, mine.bytes);
+    last = builder_.compute(
+        verb_together, streams_.all_gather, builder_.kernels(std::span<const Kernel>(&copy, 1)),
+        ViewList(builder_.whole(call.flat)), ViewList(builder_.whole(mine.full)));
+    mine.gather_op = -1;
+    if (--call.waiting == 0) builder_.free(call.flat);
+  }
+  if (last < 0) return;
+  if (streams_.all_gather == streams_.compute) {
+    walk_.ran_on_compute(last);
+    return;
+  }
+  events_.push_back(last);
+  if (events_.size() > most_events) {
+    const OpRef oldest{events_.front(), 0};
+    events_.pop_front();
+    builder_.rule(rule_events);
+    builder_.host_wait(std::span<const OpRef>(&oldest, 1));
+    builder_.rule(Name());
+  }
+  builder_.stream_wait(streams_.compute, last);
+}
+
+void Fetcher::release(std::span<const int> parameters) {
+  for (const int p : parameters) {
+    Parameter& mine = parameters_[static_cast<std::size_t>(p)];
+    if (mine.gather_op >= 0) continue;  // gathered for a use that has not come yet
+    builder_.free_after_streams(mine.full, std::span<const StreamIndex>(&streams_.compute, 1));
+  }
+}
+
+View Fetcher::view_of(int parameter) const {
+  return builder_.whole(parameters_[static_cast<std::size_t>(parameter)].full);
+}
+
+}  // namespace stepcast::zero
