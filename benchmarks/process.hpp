@@ -11,7 +11,8 @@ struct ProcessCost {
   double peak_mb = 0;  // largest resident set, 1e6 B, highest of all runs
 };
 
-// Runs it `times` times, output thrown away. Throws std::runtime_error when it fails.
+// Runs it `times` times, output thrown away. Throws std::runtime_error when it fails;
+// a step that does not fit is no failure.
 // The kernel counts what the parent held before exec into the child's peak: call this while this
 // process is still small.
 ProcessCost measure(const std::vector<std::string>& command, int times);
