@@ -103,11 +103,11 @@ class Reader {
     return static_cast<int>(value);
   }
 
-  Vertex add(Device device, const pugi::xml_node& node) {
+  Vertex add(const Device& device, const pugi::xml_node& node) {
     if (boost::num_vertices(machine_.graph) >= max_devices) {
       throw error(node, "", fmt::format("more than {} devices", max_devices));
     }
-    return boost::add_vertex(std::move(device), machine_.graph);
+    return boost::add_vertex(device, machine_.graph);
   }
 
   // Generation from "16.0 GT/s PCIe", "8 GT/s", ""; 0: not known.
@@ -142,7 +142,7 @@ class Reader {
     device.cpu_family = integer(cpu, "familyid", 0, 0, 1 << 20);
     device.cpu_model = integer(cpu, "modelid", 0, 0, 1 << 20);
     device.numa_node = integer(cpu, "numaid", -1, -1, 1 << 20);
-    const Vertex vertex = add(std::move(device), cpu);
+    const Vertex vertex = add(device, cpu);
     cpus_.push_back(vertex);
     for (const pugi::xml_node child : cpu.children()) {
       if (std::string_view(child.name()) == "pci") add_pci(child, vertex, 0);
@@ -158,7 +158,7 @@ class Reader {
     device.kind = DeviceKind::pcie_switch;
     device.index = switches_++;
     device.name = fmt::format("pcie{}", device.index);
-    const Vertex vertex = add(std::move(device), pci);
+    const Vertex vertex = add(device, pci);
     connect_pcie(vertex, parent, pci);
     for (const pugi::xml_node child : pci.children("pci")) {
       if (broadcom_generation(pci, 0) > 0 &&
@@ -202,7 +202,7 @@ class Reader {
     device.kind = DeviceKind::gpu;
     device.index = integer(gpu, "dev", static_cast<int>(gpus_.size()), 0, max_devices);
     device.gpudirect_rdma = integer(gpu, "gdr", 0, 0, 1) != 0;
-    const Vertex vertex = add(std::move(device), gpu);
+    const Vertex vertex = add(device, gpu);
     gpus_.push_back(vertex);
     of_bus_[pci.attribute("busid").value()] = vertex;
     connect_pcie(vertex, parent, pci);
@@ -232,7 +232,7 @@ class Reader {
       device.nic_guid = guid(net, nics_.size());
       device.nic_latency_us = number(net, "latency", 0, 0, 1e6);
       device.gpudirect_rdma = integer(net, "gdr", 0, 0, 1) != 0;
-      const Vertex vertex = add(std::move(device), net);
+      const Vertex vertex = add(device, net);
       nics_.push_back(vertex);
       if (pci) {
         connect_pcie(vertex, parent, pci);
@@ -268,7 +268,7 @@ class Reader {
     Device device;
     device.kind = DeviceKind::nvswitch;
     device.name = "nvswitch0";
-    const Vertex hub = boost::add_vertex(std::move(device), machine_.graph);
+    const Vertex hub = boost::add_vertex(device, machine_.graph);
     for (const Vertex gpu : gpus_) {
       if (to_switch.count(gpu)) connect_nvlink(gpu, hub, to_switch[gpu]);
     }

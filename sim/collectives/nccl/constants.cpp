@@ -15,13 +15,13 @@ constexpr std::string_view file_prefix = "nccl-";
 constexpr std::string_view file_suffix = ".toml";
 constexpr const char* generations[] = {"volta", "ampere", "hopper", "blackwell"};
 
-template <std::size_t n>
-std::array<double, n> row(TomlTable& table, std::string_view key) {
+template <std::size_t Count>
+std::array<double, Count> row(TomlTable& table, std::string_view key) {
   const std::vector<double> values = table.numbers(key);
-  if (values.size() != n) {
-    throw InputError(table.where(key), "accepted: " + std::to_string(n) + " numbers");
+  if (values.size() != Count) {
+    throw InputError(table.where(key), "accepted: " + std::to_string(Count) + " numbers");
   }
-  std::array<double, n> out{};
+  std::array<double, Count> out{};
   std::copy(values.begin(), values.end(), out.begin());
   return out;
 }

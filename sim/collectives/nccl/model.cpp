@@ -149,9 +149,10 @@ struct Table {
     const double log_nodes = floor_log2(comm.nodes);
     switch (a) {
       case NcclAlgorithm::ring: return base + ring_latency(f, p);
-      case NcclAlgorithm::tree:
-        return base + 2 * ((comm.ranks / comm.nodes - 1) * intra_latency(a, p) +
-                           log_nodes * inter_latency(a, p));
+      case NcclAlgorithm::tree: {
+        const int chain = comm.ranks / comm.nodes;  // whole GPUs, where nodes are uneven
+        return base + 2 * ((chain - 1) * intra_latency(a, p) + log_nodes * inter_latency(a, p));
+      }
       case NcclAlgorithm::nvls: {
         const double between = comm.nodes > 1 ? inter_latency(a, p) : 0.0;
         return intra_latency(a, p) + between;

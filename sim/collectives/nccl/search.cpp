@@ -261,7 +261,8 @@ class PatternSearch {
     if (best_.channels == 0 || best_.pattern == Pattern::nvls || best_.bw_intra < 25.0f) return;
     if (cc_ > 80 && best_.bw_intra < 50.0f && best_.channels > 4) return;
     const int many = std::min(best_.channels * 2, best_.max_channels);
-    const auto split = static_cast<float>((many + best_.channels - 1) / best_.channels);
+    const int parts = (many + best_.channels - 1) / best_.channels;
+    const auto split = static_cast<float>(parts);
     for (int c = best_.channels; c < many; ++c) {
       const int from = c - best_.channels;
       std::copy_n(best_.gpus.begin() + from * gpu_count(), gpu_count(),
