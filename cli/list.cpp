@@ -65,8 +65,8 @@ std::string profiles() {
 std::string strategies() {
   std::string text;
   for (const StrategyKind kind :
-       {StrategyKind::ddp, StrategyKind::fsdp2, StrategyKind::hsdp, StrategyKind::dp,
-        StrategyKind::zero1, StrategyKind::zero2, StrategyKind::zero3, StrategyKind::fsdp1}) {
+       {StrategyKind::dp, StrategyKind::ddp, StrategyKind::zero1, StrategyKind::zero2,
+        StrategyKind::zero3, StrategyKind::fsdp1, StrategyKind::fsdp2, StrategyKind::hsdp}) {
     text += is_built(kind)
                 ? fmt::format("{:<8} precision {}\n", to_string(kind), default_precision(kind))
                 : fmt::format("{:<8} not built yet; --params prints its memory and volumes\n",

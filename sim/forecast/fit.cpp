@@ -52,26 +52,27 @@ std::vector<Change> more_checkpointing(const Scenario& s) {
 
 std::vector<Change> more_sharding(const Scenario& s) {
   std::vector<Change> list;
-  std::vector<std::string> notes;
-  const StrategyChoice now = resolve_strategy(s, notes);
+  const StrategyChoice now = resolve_strategy(s);
   const auto with = [&](const char* words, StrategyKind kind) {
     Change change{words, s};
     Scenario& c = change.scenario;
     c.strategy = std::string(to_string(kind));
     c.sharding_strategy.reset();
-    c.reshard_after_forward = true;
-    c.shard_group.reset();
-    c.bucket_cap_mb.reset();
-    c.first_bucket_mb.reset();
-    c.gradient_as_bucket_view.reset();
-    c.precision.reset();
+    visit_scenario(c, [](const KeyInfo& key, auto& field) {  // options of the old strategy
+      const std::string name = key.name;
+      const bool kept =
+          std::string(key.group) != "Strategy" || name == "strategy" || name == "accumulation_sync";
+      if (!kept || name == "precision") field.reset();
+    });
     list.push_back(std::move(change));
   };
-  const bool keeps = !s.reshard_after_forward.value_or(now.reshard_after_forward.value_or(true));
-  if (now.kind == StrategyKind::ddp) with("strategy hsdp", StrategyKind::hsdp);
-  if (now.kind == StrategyKind::hsdp && keeps) with("reshard_after_forward true", now.kind);
-  if (now.kind != StrategyKind::fsdp2) with("strategy fsdp2", StrategyKind::fsdp2);
-  if (now.kind == StrategyKind::fsdp2 && keeps) with("reshard_after_forward true", now.kind);
+  const bool sharded = now.kind == StrategyKind::fsdp2 || now.kind == StrategyKind::zero3;
+  if (now.kind == StrategyKind::ddp || now.kind == StrategyKind::zero1 ||
+      now.kind == StrategyKind::zero2) {
+    with("strategy hsdp", StrategyKind::hsdp);
+  }
+  if (!s.reshard_after_forward.value_or(true)) with("reshard_after_forward true", now.kind);
+  if (!sharded) with("strategy fsdp2", StrategyKind::fsdp2);
   return list;
 }
 
@@ -80,7 +81,7 @@ std::vector<Change> more_gpus(const Scenario& s) {
   std::vector<Change> list;
   const Resolved now = resolve(s);
   if (now.step.mesh.shard == 1) return list;
-  const bool hsdp = now.step.strategy.kind == StrategyKind::hsdp;
+  const bool hsdp = now.step.mesh.replicate > 1;
   for (std::int64_t n = 2ll * now.cluster.world_size; n <= most_gpus; n *= 2) {
     Change change{hsdp ? fmt::format("{} GPUs and a shard group of {}", n, n)
                        : fmt::format("{} GPUs instead of {}", n, now.cluster.world_size),

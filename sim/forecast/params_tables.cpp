@@ -5,32 +5,27 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "sim/collectives/volume.hpp"
 #include "sim/forecast/resolve.hpp"
+#include "sim/report/format.hpp"
 
 namespace stepcast {
 
 namespace {
 
-// How often each collective of the whole model runs in a step.
-struct Calls {
-  int all_gather = 0;
-  int reduce_scatter = 0;
-  int all_reduce = 0;
-};
-
-std::string words(const Calls& calls) {
+// "2 all-gather, 1 reduce-scatter": bytes over those of one collective of the whole model.
+std::string words(const Volume& volume, double one) {
   std::string text;
-  const auto add = [&](int count, const char* name) {
-    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, name);
+  const auto add = [&](double bytes, const char* name) {
+    if (bytes > 0) {
+      text += fmt::format("{}{:g} {}", text.empty() ? "" : ", ", std::round(bytes / one), name);
+    }
   };
-  add(calls.all_gather, "all-gather");
-  add(calls.reduce_scatter, "reduce-scatter");
-  add(calls.all_reduce, "all-reduce");
+  add(volume.all_gather, "all-gather");
+  add(volume.reduce_scatter, "reduce-scatter");
+  add(volume.all_reduce / 2, "all-reduce");
+  add(volume.reduce, "reduce");
   return text;
-}
-
-double share(std::int64_t ranks) {
-  return static_cast<double>(ranks - 1) / static_cast<double>(ranks);
 }
 
 // The capacity that the scenario names, by GPU or by machine.
@@ -81,10 +76,9 @@ Partition partition_of(StrategyKind kind) {
 }
 
 void answer_fit(const Scenario& s, std::int64_t gpus_per_node, ParamsTables& tables) {
-  std::vector<std::string> notes;
   // Nothing asked about: whether anything at all fits, which is whether full sharding does.
   const bool asked = s.strategy || s.sharding_strategy;
-  const StrategyKind kind = asked ? resolve_strategy(s, notes).kind : StrategyKind::fsdp2;
+  const StrategyKind kind = asked ? resolve_strategy(s).kind : StrategyKind::fsdp2;
   if (asked) tables.strategy = to_string(kind);
   if (tables.capacity == 0) return;
   FitQuestion question;
@@ -106,31 +100,42 @@ std::string gigabytes(double bytes) { return fmt::format("{:.6g}", bytes / 1e9);
 std::vector<VolumeRow> volume_table(std::int64_t parameters, std::int64_t gpus,
                                     std::int64_t shard_group, int accumulation) {
   std::vector<VolumeRow> rows;
-  const double s = 2.0 * static_cast<double>(parameters);  // bytes of the model in 16 bit
-  const int m = accumulation;
-  const auto add = [&](std::string strategy, Calls calls) {
-    const double gathered = share(gpus) * s * calls.all_gather;
-    const double reduced = share(gpus) * s * (calls.reduce_scatter + 2 * calls.all_reduce);
-    rows.push_back(
-        {std::move(strategy), words(calls), gathered + reduced, gathered + 2 * reduced, 0.0});
+  VolumeOptions options;
+  options.parameters = static_cast<double>(parameters);
+  options.ranks = static_cast<int>(gpus);
+  options.micro_batches = accumulation;
+  const auto with_reduce = [](VolumeOptions o, double bytes) {
+    o.reduce_bytes = bytes;
+    return o;
   };
-  add("ddp", {0, 0, 1});
-  if (m > 1) add("ddp, sync every", {0, 0, m});
-  add("zero1", {1, 0, 1});
-  add("zero2", {1, 0, m});
-  add("zero3", {2 * m, m, 0});
-  add("fsdp2, full_shard", {2 * m, 1, 0});
-  if (m > 1) add("fsdp2, full_shard, sync every", {2 * m, m, 0});
-  add("shard_grad_op", {1, 1, 0});
-  if (m > 1) add("shard_grad_op, sync every", {m, m, 0});
-  add("fsdp2 reshard false", {m, 1, 0});
+  const double one = ring_all_gather_bytes(2 * options.parameters, options.ranks);
+  const auto add = [&](std::string name, VolumeStrategy strategy, VolumeSync sync) {
+    options.sync = sync;
+    const Volume volume = strategy_volume(options, strategy);
+    rows.push_back({std::move(name), words(volume, one), volume.total(),
+                    strategy_volume(with_reduce(options, 4), strategy).total(), 0.0});
+  };
+  const bool several = accumulation > 1;
+  const std::string every = several ? ", sync every" : "";
+  const auto both = [&](const std::string& name, VolumeStrategy strategy) {
+    if (several) add(name, strategy, VolumeSync::last);
+    add(name + every, strategy, VolumeSync::every);
+  };
+  both("ddp", VolumeStrategy::ddp);
+  add("zero1", VolumeStrategy::zero1, several ? VolumeSync::last : VolumeSync::every);
+  add("zero2", VolumeStrategy::zero2, VolumeSync::every);
+  add("zero3", VolumeStrategy::zero3, VolumeSync::every);
+  both("fsdp2, full_shard", VolumeStrategy::full_shard);
+  both("shard_grad_op", VolumeStrategy::shard_grad_op);
+  both("fsdp2 reshard false", VolumeStrategy::no_reshard);
   if (gpus > shard_group) {
-    // Within the group as fsdp2; then the shard is all-reduced among the groups.
-    const double intra = share(shard_group) * s * (2 * m);
-    const double scattered = share(shard_group) * s;
-    const double inter = 2 * share(gpus / shard_group) * s / static_cast<double>(shard_group);
-    rows.push_back({"hsdp", words({2 * m, 1, 1}), intra + scattered + inter,
-                    intra + 2 * (scattered + inter), inter});
+    options.sync = several ? VolumeSync::last : VolumeSync::every;
+    const int shards = static_cast<int>(shard_group);
+    const int replicas = static_cast<int>(gpus / shard_group);
+    const HybridVolume half = hybrid_volume(options, shards, replicas);
+    const HybridVolume full = hybrid_volume(with_reduce(options, 4), shards, replicas);
+    rows.push_back({"hsdp", "fsdp2's in the group, 1 all-reduce", half.intra + half.inter,
+                    full.intra + full.inter, half.inter});
   }
   return rows;
 }
@@ -172,9 +177,9 @@ ParamsTables params_tables(const Scenario& s) {
 
 std::string to_text(const ParamsTables& t) {
   std::string text = fmt::format(
-      "{:.6g} parameters on {} GPUs, hsdp shard group {}{}\n"
+      "{} parameters on {} GPUs, hsdp shard group {}{}\n"
       "no time: a parameter count has no layers, so no kernels, buckets or units; give a model\n\n",
-      static_cast<double>(t.parameters), t.gpus, t.shard_group,
+      human_count(static_cast<double>(t.parameters)), t.gpus, t.shard_group,
       t.accumulation > 1 ? fmt::format(", {} micro-batches a step", t.accumulation) : "");
   text += fmt::format("{:<24}{:<26}{:>9}{:>9}{:>9}{:>9}{:>12}\n", "states a GPU, GB", "recipe",
                       "params", "grads", "optim", "sum", "with extras");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 namespace stepcast {
@@ -33,17 +34,41 @@ AccumulationSync parse_sync(const std::string& text) {
   return text == "last" ? AccumulationSync::last : AccumulationSync::reduce_scatter_every;
 }
 
+BackwardPrefetchMode parse_prefetch(const std::string& text) {
+  if (text == "pre") return BackwardPrefetchMode::pre;
+  return text == "post" ? BackwardPrefetchMode::post : BackwardPrefetchMode::none;
+}
+
 FabricKind parse_fabric(const std::string& text) {
   if (text == "single_switch") return FabricKind::single_switch;
   return text == "leaf_spine" ? FabricKind::leaf_spine : FabricKind::rail_optimised;
 }
 
-Mesh resolve_mesh(const Scenario& scenario, StrategyKind kind, const Cluster& cluster,
+bool is_hybrid(const StrategyChoice& strategy) {
+  return strategy.kind == StrategyKind::hsdp ||
+         (strategy.kind == StrategyKind::fsdp1 &&
+          (strategy.sharding == ShardingStrategy::hybrid_shard ||
+           strategy.sharding == ShardingStrategy::hybrid_shard_zero2));
+}
+
+Mesh resolve_mesh(const Scenario& scenario, const StrategyChoice& strategy, const Cluster& cluster,
                   std::vector<std::string>& notes) {
   const int world = cluster.world_size;
-  if (kind == StrategyKind::ddp || kind == StrategyKind::dp)
-    return {.replicate = world, .shard = 1};
-  if (kind != StrategyKind::hsdp) return {.replicate = 1, .shard = world};
+  const Mesh replicated{.replicate = world, .shard = 1};
+  const Mesh sharded{.replicate = 1, .shard = world};
+  switch (strategy.kind) {
+    case StrategyKind::dp:
+    case StrategyKind::ddp:
+    case StrategyKind::zero1:
+    case StrategyKind::zero2: return replicated;
+    case StrategyKind::zero3:
+    case StrategyKind::fsdp2: return sharded;
+    case StrategyKind::fsdp1:
+      if (strategy.sharding == ShardingStrategy::no_shard) return replicated;
+      if (!is_hybrid(strategy)) return sharded;
+      break;
+    case StrategyKind::hsdp: break;
+  }
   if (!scenario.shard_group) {
     const int group = default_shard_group(world, cluster.gpus_per_node);
     const int node = std::min(world, cluster.gpus_per_node);
@@ -68,26 +93,68 @@ Mesh resolve_mesh(const Scenario& scenario, StrategyKind kind, const Cluster& cl
 }
 
 // Options of one strategy that were said under another would be ignored in silence.
-void refuse_options_of_others(const Scenario& s, StrategyKind kind) {
-  const bool sharded = kind == StrategyKind::fsdp2 || kind == StrategyKind::hsdp;
-  const auto refuse = [&](const char* key, bool said, bool applies, const char* owner) {
-    if (!said || applies) return;
-    throw InputError(s.where(key), fmt::format("applies to {} only, and the strategy is {}", owner,
-                                               to_string(kind)));
-  };
-  const bool ddp = kind == StrategyKind::ddp;
-  refuse("bucket_cap_mb", s.bucket_cap_mb.has_value(), ddp, "ddp");
-  refuse("first_bucket_mb", s.first_bucket_mb.has_value(), ddp, "ddp");
-  refuse("gradient_as_bucket_view", s.gradient_as_bucket_view.has_value(), ddp, "ddp");
-  refuse("reshard_after_forward", s.reshard_after_forward.has_value(), sharded, "fsdp2 and hsdp");
-  refuse("reshard_after_backward", s.reshard_after_backward.has_value(), sharded, "fsdp2 and hsdp");
-  refuse("separate_reduce_scatter_group", s.separate_reduce_scatter_group.has_value(), sharded,
-         "fsdp2 and hsdp");
-  refuse("wrap", s.wrap.has_value(), sharded, "fsdp2 and hsdp");
-  refuse("shard_group", s.shard_group.has_value(), kind == StrategyKind::hsdp, "hsdp");
-  refuse("accumulation_sync",
-         s.accumulation_sync == "reduce_scatter_every" && kind != StrategyKind::hsdp, false,
-         "hsdp (reduce_scatter_every)");
+void refuse_options_of_others(const Scenario& s, const StrategyChoice& strategy) {
+  using Kinds = std::vector<StrategyKind>;
+  const Kinds ddp{StrategyKind::ddp}, fsdp1{StrategyKind::fsdp1};
+  const Kinds fsdp2{StrategyKind::fsdp2, StrategyKind::hsdp};
+  const Kinds zero12{StrategyKind::zero1, StrategyKind::zero2}, zero3{StrategyKind::zero3};
+  const Kinds zero{StrategyKind::zero1, StrategyKind::zero2, StrategyKind::zero3};
+  const std::map<std::string, Kinds> owners{{"bucket_cap_mb", ddp},
+                                            {"first_bucket_mb", ddp},
+                                            {"gradient_as_bucket_view", ddp},
+                                            {"reshard_after_forward", fsdp2},
+                                            {"reshard_after_backward", fsdp2},
+                                            {"separate_reduce_scatter_group", fsdp2},
+                                            {"wrap", fsdp2},
+                                            {"sharding_strategy", fsdp1},
+                                            {"backward_prefetch", fsdp1},
+                                            {"forward_prefetch", fsdp1},
+                                            {"limit_all_gathers", fsdp1},
+                                            {"use_orig_params", fsdp1},
+                                            {"reduce_bucket_size", zero},
+                                            {"overlap_comm", zero},
+                                            {"contiguous_gradients", zero12},
+                                            {"use_multi_rank_bucket_allreduce", zero12},
+                                            {"stage3_prefetch_bucket_size", zero3},
+                                            {"stage3_param_persistence_threshold", zero3},
+                                            {"stage3_max_live_parameters", zero3},
+                                            {"stage3_max_reuse_distance", zero3}};
+  visit_scenario(s, [&](const KeyInfo& key, const auto& field) {
+    const auto owner = owners.find(key.name);
+    if (!field || owner == owners.end()) return;
+    const Kinds& kinds = owner->second;
+    if (std::find(kinds.begin(), kinds.end(), strategy.kind) != kinds.end()) return;
+    std::string names;
+    for (const StrategyKind kind : kinds) {
+      names += (names.empty() ? "" : ", ") + std::string(to_string(kind));
+    }
+    throw InputError(s.where(key.name), fmt::format("applies to {} only, and the strategy is {}",
+                                                    names, to_string(strategy.kind)));
+  });
+  if (s.shard_group && !is_hybrid(strategy)) {
+    throw InputError(s.where("shard_group"),
+                     fmt::format("applies to hsdp and fsdp1's HYBRID_SHARD only, and the strategy "
+                                 "is {}",
+                                 to_string(strategy.kind)));
+  }
+}
+
+// Sizes that would overflow 64-bit byte counts, and that no GPU holds.
+void check_sizes(const Scenario& s, const Workload& workload, const Model& model) {
+  const auto b = static_cast<double>(workload.micro_batch);
+  const auto n = static_cast<double>(workload.seq_len);
+  if (b * n > 1e9) {
+    throw InputError(
+        s.where(s.micro_batch ? "micro_batch" : "seq_len"),
+        fmt::format("{:g} tokens a micro-batch are not accepted; accepted: at most 1e9", b * n));
+  }
+  const double scores = b * static_cast<double>(model.architecture.heads) * n * n;
+  if (!s.fused_attention.value_or(true) && scores > 1e15) {
+    throw InputError(s.where("fused_attention"),
+                     fmt::format("{:g} attention scores a layer are not accepted; accepted: at "
+                                 "most 1e15",
+                                 scores));
+  }
 }
 
 }  // namespace
@@ -96,46 +163,28 @@ int default_shard_group(int world_size, int gpus_per_node) {
   return world_size <= gpus_per_node ? world_size : std::gcd(world_size, gpus_per_node);
 }
 
-StrategyChoice resolve_strategy(const Scenario& s, std::vector<std::string>& notes) {
-  if (!s.sharding_strategy) {
-    if (!s.strategy) {
-      throw InputError(s.where("strategy"),
-                       "no strategy given; accepted: ddp, fsdp2, hsdp (dp, zero1, zero2, zero3 and "
-                       "fsdp1 are not built yet)");
-    }
-    return {parse_strategy(*s.strategy), {}};
+std::string strategy_names(bool built) {
+  std::string names;
+  for (const StrategyKind kind :
+       {StrategyKind::dp, StrategyKind::ddp, StrategyKind::zero1, StrategyKind::zero2,
+        StrategyKind::zero3, StrategyKind::fsdp1, StrategyKind::fsdp2, StrategyKind::hsdp}) {
+    if (is_built(kind) == built)
+      names += (names.empty() ? "" : ", ") + std::string(to_string(kind));
   }
-  struct Mapping {
-    const char* name;
-    StrategyKind kind;
-    std::optional<bool> reshard;
-    const char* words;
-  };
-  static const Mapping mappings[] = {
-      {"FULL_SHARD", StrategyKind::fsdp2, true, "fsdp2 with reshard_after_forward = true"},
-      {"SHARD_GRAD_OP", StrategyKind::fsdp2, false, "fsdp2 with reshard_after_forward = false"},
-      {"NO_SHARD", StrategyKind::ddp, {}, "ddp"},
-      {"HYBRID_SHARD", StrategyKind::hsdp, true, "hsdp with reshard_after_forward = true"},
-      {"_HYBRID_SHARD_ZERO2", StrategyKind::hsdp, false,
-       "hsdp with reshard_after_forward = false"}};
-  for (const Mapping& m : mappings) {
-    if (*s.sharding_strategy != m.name) continue;
-    if (s.strategy && *s.strategy != to_string(m.kind)) {
-      throw InputError(
-          s.where("sharding_strategy"),
-          *s.strategy == "fsdp1"
-              ? fmt::format(
-                    "{} under fsdp1 is not built yet; leave strategy out to forecast it as {}",
-                    m.name, m.words)
-              : fmt::format("{} means {}, and strategy says {}", m.name, m.words, *s.strategy));
-    }
-    notes.push_back(
-        fmt::format("sharding_strategy {} is forecast as {}; FSDP1's own schedule is "
-                    "not built yet",
-                    m.name, m.words));
-    return {m.kind, m.reshard};
+  return names;
+}
+
+StrategyChoice resolve_strategy(const Scenario& s) {
+  StrategyChoice choice;
+  if (s.strategy) {
+    choice.kind = parse_strategy(*s.strategy);
+  } else if (s.sharding_strategy) {
+    choice.kind = StrategyKind::fsdp1;
+  } else {
+    throw InputError(s.where("strategy"), "no strategy given; accepted: " + strategy_names(true));
   }
-  STEPCAST_ASSERT(false, "check_ranges accepted an unknown sharding strategy");
+  if (s.sharding_strategy) choice.sharding = parse_sharding(*s.sharding_strategy);
+  return choice;
 }
 
 Cluster resolve_cluster(const Scenario& s) {
@@ -162,7 +211,12 @@ Resolved resolve(const Scenario& s) {
   if (!s.model) {
     throw InputError(s.where("model"), "no model given; `stepcast list models` names them");
   }
-  const StrategyChoice strategy = resolve_strategy(s, r.notes);
+  const StrategyChoice strategy = resolve_strategy(s);
+  if (!is_built(strategy.kind)) {
+    throw InputError(s.where("strategy"),
+                     fmt::format("{} is not built yet; accepted: {}", to_string(strategy.kind),
+                                 strategy_names(true)));
+  }
   check_name(s, "model", *s.model, catalog_models());
   r.cluster = resolve_cluster(s);
   r.profile = load_profile(s.profile.value_or("pytorch-eager"));
@@ -177,6 +231,7 @@ Resolved resolve(const Scenario& s) {
   if (step.workload.seq_len <= 0) {
     throw InputError(s.where("seq_len"), "the model has no sequence length of its own; give one");
   }
+  check_sizes(s, step.workload, step.model);
   step.workload.checkpointing = parse_checkpointing(s.checkpointing.value_or("none"));
   step.workload.fused_attention = s.fused_attention.value_or(true);
   step.workload.fused_elementwise = r.profile.fused_elementwise;
@@ -189,19 +244,31 @@ Resolved resolve(const Scenario& s) {
   step.first_step = r.first_step;
   step.sync_every_step = s.sync_every_step.value_or(false);
 
-  refuse_options_of_others(s, strategy.kind);
+  refuse_options_of_others(s, strategy);
   StrategyOptions& o = step.strategy;
   o.kind = strategy.kind;
   o.bucket_cap_mib = s.bucket_cap_mb;
   o.first_bucket_mib = s.first_bucket_mb;
   o.gradient_as_bucket_view = s.gradient_as_bucket_view.value_or(false);
-  o.reshard_after_forward =
-      s.reshard_after_forward.value_or(strategy.reshard_after_forward.value_or(true));
+  o.reshard_after_forward = s.reshard_after_forward.value_or(true);
   o.reshard_after_backward = s.reshard_after_backward.value_or(true);
   o.separate_reduce_scatter_group = s.separate_reduce_scatter_group.value_or(false);
   o.wrap = s.wrap.value_or("block") == "torchtitan" ? WrapPolicy::torchtitan : WrapPolicy::block;
   o.accumulation_sync = parse_sync(s.accumulation_sync.value_or("last"));
-  step.mesh = resolve_mesh(s, strategy.kind, r.cluster, r.notes);
+  o.sharding = strategy.sharding;
+  o.backward_prefetch = parse_prefetch(s.backward_prefetch.value_or("pre"));
+  o.forward_prefetch = s.forward_prefetch.value_or(o.forward_prefetch);
+  o.limit_all_gathers = s.limit_all_gathers.value_or(o.limit_all_gathers);
+  o.use_orig_params = s.use_orig_params.value_or(o.use_orig_params);
+  o.reduce_bucket_elements = s.reduce_bucket_size.value_or(o.reduce_bucket_elements);
+  o.overlap_comm = s.overlap_comm;
+  o.contiguous_gradients = s.contiguous_gradients.value_or(o.contiguous_gradients);
+  o.multi_rank_all_reduce = s.use_multi_rank_bucket_allreduce.value_or(o.multi_rank_all_reduce);
+  o.prefetch_bucket_elements = s.stage3_prefetch_bucket_size.value_or(o.prefetch_bucket_elements);
+  o.persistence_threshold = s.stage3_param_persistence_threshold.value_or(o.persistence_threshold);
+  o.max_live_parameters = s.stage3_max_live_parameters.value_or(o.max_live_parameters);
+  o.max_reuse_distance = s.stage3_max_reuse_distance.value_or(o.max_reuse_distance);
+  step.mesh = resolve_mesh(s, strategy, r.cluster, r.notes);
   return r;
 }
 

@@ -29,12 +29,15 @@ Resolved resolve(const Scenario& scenario);
 // Parts of it, for callers that need no schedule.
 Cluster resolve_cluster(const Scenario& scenario);
 
-// The strategy that the scenario names, FSDP1's names mapped; `notes` says how.
+// The strategy that the scenario names; a sharding strategy alone means fsdp1.
 struct StrategyChoice {
   StrategyKind kind = StrategyKind::ddp;
-  std::optional<bool> reshard_after_forward;
+  ShardingStrategy sharding = ShardingStrategy::full_shard;  // fsdp1
 };
-StrategyChoice resolve_strategy(const Scenario& scenario, std::vector<std::string>& notes);
+StrategyChoice resolve_strategy(const Scenario& scenario);
+
+// Strategies by name, comma-separated: those that are built, or those that are not.
+std::string strategy_names(bool built);
 
 // GPUs that share one copy under HSDP when nobody says: a whole node, or as many of it as divide
 // the world (12 GPUs on nodes of 8: groups of 4, so that no group spans nodes).

@@ -17,6 +17,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -43,6 +44,12 @@ struct Scenario {
   std::optional<bool> gradient_as_bucket_view, reshard_after_forward, reshard_after_backward;
   std::optional<bool> separate_reduce_scatter_group;
   std::optional<std::string> wrap, accumulation_sync;
+  std::optional<std::string> backward_prefetch;
+  std::optional<bool> forward_prefetch, limit_all_gathers, use_orig_params;
+  std::optional<std::int64_t> reduce_bucket_size, stage3_prefetch_bucket_size;
+  std::optional<std::int64_t> stage3_param_persistence_threshold, stage3_max_live_parameters;
+  std::optional<std::int64_t> stage3_max_reuse_distance;
+  std::optional<bool> overlap_comm, contiguous_gradients, use_multi_rank_bucket_allreduce;
   // how it is forecast
   std::optional<std::string> engine, profile, nccl_version, step;
   std::optional<bool> sync_every_step;
@@ -61,134 +68,112 @@ struct KeyInfo {
   std::vector<std::string> accepted;  // of strings with a fixed set
 };
 
+// The keys of one group of flags.
+struct KeyGroup {
+  const char* group;
+
+  KeyInfo word(const char* name, const char* help) const { return {name, group, help, 0, 0, {}}; }
+  KeyInfo range(const char* name, const char* help, double min, double max) const {
+    return {name, group, help, min, max, {}};
+  }
+  KeyInfo choice(const char* name, const char* help, std::vector<std::string> accepted) const {
+    return {name, group, help, 0, 0, std::move(accepted)};
+  }
+};
+
 template <typename AnyScenario, typename Visitor>
 void visit_scenario(AnyScenario& s, Visitor&& visit) {
-  const std::vector<std::string> any;
-  constexpr double many = 1e9;
-  visit(
-      KeyInfo{"model", "Model", "catalog name, Hugging Face config.json, or model TOML", 0, 0, any},
-      s.model);
-  visit(KeyInfo{"params", "Model", "parameter count instead of a model: tables without a time", 1,
-                1e15, any},
+  const KeyGroup model{"Model"}, cluster{"Cluster"}, strategy{"Strategy"}, forecast{"Forecast"};
+  visit(model.word("model", "catalog name, Hugging Face config.json, or model TOML"), s.model);
+  visit(model.range("params", "parameter count instead of a model: tables without a time", 1, 1e15),
         s.params);
-  visit(KeyInfo{"seq_len", "Model", "tokens a sequence (default: the model's)", 1, many, any},
-        s.seq_len);
-  visit(
-      KeyInfo{"micro_batch", "Model", "sequences a GPU and micro-batch (default 1)", 1, many, any},
-      s.micro_batch);
-  visit(KeyInfo{"accumulation", "Model", "micro-batches a step (default 1)", 1, 32000, any},
-        s.accumulation);
-  visit(KeyInfo{"checkpointing",
-                "Model",
-                "activation checkpointing (default none)",
-                0,
-                0,
-                {"none", "selective", "full"}},
+  visit(model.range("seq_len", "tokens a sequence (default: the model's)", 1, 1e9), s.seq_len);
+  visit(model.range("micro_batch", "sequences a GPU and micro-batch (default 1)", 1, 1e9),
+        s.micro_batch);
+  visit(model.range("accumulation", "micro-batches a step (default 1)", 1, 32000), s.accumulation);
+  visit(model.choice("checkpointing", "activation checkpointing (default none)",
+                     {"none", "selective", "full"}),
         s.checkpointing);
-  visit(KeyInfo{"precision", "Model", "precision recipe (default: the strategy's)", 0, 0, any},
-        s.precision);
-  visit(KeyInfo{"fused_attention", "Model",
-                "FlashAttention, or scores through memory (default true)", 0, 0, any},
+  visit(model.word("precision", "precision recipe (default: the strategy's)"), s.precision);
+  visit(model.word("fused_attention", "FlashAttention, or scores through memory (default true)"),
         s.fused_attention);
-  visit(KeyInfo{"cluster", "Cluster", "machine: catalog name or machine TOML", 0, 0, any},
-        s.cluster);
-  visit(KeyInfo{"gpu", "Cluster", "GPU whose memory is the limit, with params", 0, 0, any}, s.gpu);
-  visit(KeyInfo{"nodes", "Cluster", "number of machines", 1, 1e6, any}, s.nodes);
-  visit(KeyInfo{"gpus", "Cluster", "GPUs in all; the last node may be partly filled", 1, 1e7, any},
-        s.gpus);
-  visit(KeyInfo{"gpus_per_node", "Cluster", "GPUs used of each machine", 1, 1024, any},
-        s.gpus_per_node);
-  visit(KeyInfo{"fabric",
-                "Cluster",
-                "network between machines",
-                0,
-                0,
-                {"single_switch", "leaf_spine", "rail_optimised"}},
+  visit(cluster.word("cluster", "machine: catalog name or machine TOML"), s.cluster);
+  visit(cluster.word("gpu", "GPU whose memory is the limit, with params"), s.gpu);
+  visit(cluster.range("nodes", "number of machines", 1, 1e6), s.nodes);
+  visit(cluster.range("gpus", "GPUs in all; the last node may be partly filled", 1, 1e7), s.gpus);
+  visit(cluster.range("gpus_per_node", "GPUs used of each machine", 1, 1024), s.gpus_per_node);
+  visit(cluster.choice("fabric", "network between machines",
+                       {"single_switch", "leaf_spine", "rail_optimised"}),
         s.fabric);
-  visit(KeyInfo{"network",
-                "Cluster",
-                "latency class of the network",
-                0,
-                0,
-                {"infiniband", "roce", "efa", "ethernet"}},
+  visit(cluster.choice("network", "latency class of the network",
+                       {"infiniband", "roce", "efa", "ethernet"}),
         s.network);
-  visit(KeyInfo{"oversubscription", "Cluster", "downlink over uplink at the leaf (default 1)", 1,
-                1000, any},
+  visit(cluster.range("oversubscription", "downlink over uplink at the leaf (default 1)", 1, 1000),
         s.oversubscription);
-  visit(KeyInfo{"nic_gbps", "Cluster", "speed of every NIC, GB/s a direction (400 Gb/s = 50)",
-                0.001, 1e4, any},
-        s.nic_gbps);
-  visit(KeyInfo{"gpudirect_rdma", "Cluster", "NICs read GPU memory (default: the machine's)", 0, 0,
-                any},
+  visit(
+      cluster.range("nic_gbps", "speed of every NIC, GB/s a direction (400 Gb/s = 50)", 0.001, 1e4),
+      s.nic_gbps);
+  visit(cluster.word("gpudirect_rdma", "NICs read GPU memory (default: the machine's)"),
         s.gpudirect_rdma);
-  visit(KeyInfo{"strategy",
-                "Strategy",
-                "data-parallel strategy",
-                0,
-                0,
-                {"dp", "ddp", "zero1", "zero2", "zero3", "fsdp1", "fsdp2", "hsdp"}},
+  visit(strategy.choice("strategy", "data-parallel strategy",
+                        {"dp", "ddp", "zero1", "zero2", "zero3", "fsdp1", "fsdp2", "hsdp"}),
         s.strategy);
-  visit(KeyInfo{"sharding_strategy",
-                "Strategy",
-                "FSDP1's name for it",
-                0,
-                0,
-                {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2"}},
-        s.sharding_strategy);
-  visit(KeyInfo{"shard_group", "Strategy", "hsdp: GPUs that share one copy (default: a node)", 1,
-                1e7, any},
-        s.shard_group);
-  visit(KeyInfo{"bucket_cap_mb", "Strategy", "ddp: bucket size, MiB (default 25)", 0.000001, 1e6,
-                any},
-        s.bucket_cap_mb);
-  visit(KeyInfo{"first_bucket_mb", "Strategy", "ddp: first bucket, MiB (default 1)", 0.000001, 1e6,
-                any},
-        s.first_bucket_mb);
-  visit(KeyInfo{"gradient_as_bucket_view", "Strategy",
-                "ddp: gradients are views of buckets (default false)", 0, 0, any},
-        s.gradient_as_bucket_view);
-  visit(KeyInfo{"reshard_after_forward", "Strategy", "fsdp2, hsdp (default true)", 0, 0, any},
-        s.reshard_after_forward);
-  visit(KeyInfo{"reshard_after_backward", "Strategy",
-                "fsdp2, hsdp with accumulation (default true)", 0, 0, any},
-        s.reshard_after_backward);
-  visit(KeyInfo{"separate_reduce_scatter_group", "Strategy",
-                "fsdp2, hsdp: own communicator for reduce-scatter (default false)", 0, 0, any},
-        s.separate_reduce_scatter_group);
-  visit(KeyInfo{"wrap",
-                "Strategy",
-                "fsdp2, hsdp: what one unit is (default block)",
-                0,
-                0,
-                {"block", "torchtitan"}},
-        s.wrap);
-  visit(KeyInfo{"accumulation_sync",
-                "Strategy",
-                "when gradients are reduced (default last)",
-                0,
-                0,
-                {"last", "every", "reduce_scatter_every"}},
+  visit(strategy.choice("accumulation_sync", "when gradients are reduced (default last)",
+                        {"last", "every", "reduce_scatter_every"}),
         s.accumulation_sync);
-  visit(
-      KeyInfo{
-          "engine", "Forecast", "simulation engine (default fluid)", 0, 0, {"fluid", "formula"}},
-      s.engine);
-  visit(KeyInfo{"profile", "Forecast", "software profile (default pytorch-eager)", 0, 0, any},
-        s.profile);
-  visit(KeyInfo{"nccl_version",
-                "Forecast",
-                "NCCL whose choices are modelled",
-                0,
-                0,
-                {"2.28.9", "2.30.7"}},
+  visit(strategy.range("bucket_cap_mb", "ddp: bucket size, MiB (default 25)", 0.000001, 1e6),
+        s.bucket_cap_mb);
+  visit(strategy.range("first_bucket_mb", "ddp: first bucket, MiB (default 1)", 0.000001, 1e6),
+        s.first_bucket_mb);
+  visit(strategy.word("gradient_as_bucket_view",
+                      "ddp: gradients are views of buckets (default false)"),
+        s.gradient_as_bucket_view);
+  visit(strategy.word("reshard_after_forward", "fsdp2, hsdp (default true)"),
+        s.reshard_after_forward);
+  visit(strategy.word("reshard_after_backward", "fsdp2, hsdp with accumulation (default true)"),
+        s.reshard_after_backward);
+  visit(strategy.word("separate_reduce_scatter_group", "fsdp2, hsdp (default false)"),
+        s.separate_reduce_scatter_group);
+  visit(strategy.choice("wrap", "fsdp2, hsdp: what one unit is (default block)",
+                        {"block", "torchtitan"}),
+        s.wrap);
+  visit(strategy.range("shard_group", "hsdp: GPUs that share one copy (default: a node)", 1, 1e7),
+        s.shard_group);
+  visit(strategy.choice(
+            "sharding_strategy", "fsdp1",
+            {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2"}),
+        s.sharding_strategy);
+  visit(strategy.choice("backward_prefetch", "fsdp1 (default pre)", {"pre", "post", "none"}),
+        s.backward_prefetch);
+  visit(strategy.word("forward_prefetch", "fsdp1 (default false)"), s.forward_prefetch);
+  visit(strategy.word("limit_all_gathers", "fsdp1 (default true)"), s.limit_all_gathers);
+  visit(strategy.word("use_orig_params", "fsdp1 (default true)"), s.use_orig_params);
+  visit(strategy.range("reduce_bucket_size", "zero: elements (default 5e8)", 1, 1e15),
+        s.reduce_bucket_size);
+  visit(strategy.word("overlap_comm", "zero (default true for stage 3, else false)"),
+        s.overlap_comm);
+  visit(strategy.word("contiguous_gradients", "zero1, zero2 (default true)"),
+        s.contiguous_gradients);
+  visit(strategy.word("use_multi_rank_bucket_allreduce", "zero1, zero2 (default true)"),
+        s.use_multi_rank_bucket_allreduce);
+  visit(strategy.range("stage3_prefetch_bucket_size", "zero3: elements (default 5e7)", 0, 1e15),
+        s.stage3_prefetch_bucket_size);
+  visit(strategy.range("stage3_param_persistence_threshold", "zero3: elements (default 1e5)", 0,
+                       1e15),
+        s.stage3_param_persistence_threshold);
+  visit(strategy.range("stage3_max_live_parameters", "zero3: elements (default 1e9)", 0, 1e15),
+        s.stage3_max_live_parameters);
+  visit(strategy.range("stage3_max_reuse_distance", "zero3: elements (default 1e9)", 0, 1e15),
+        s.stage3_max_reuse_distance);
+  visit(forecast.choice("engine", "simulation engine (default fluid)", {"fluid", "formula"}),
+        s.engine);
+  visit(forecast.word("profile", "software profile (default pytorch-eager)"), s.profile);
+  visit(forecast.choice("nccl_version", "NCCL whose choices are modelled", {"2.28.9", "2.30.7"}),
         s.nccl_version);
-  visit(
-      KeyInfo{
-          "step", "Forecast", "which step to report (default steady)", 0, 0, {"steady", "first"}},
-      s.step);
-  visit(KeyInfo{"sync_every_step", "Forecast",
-                "the host waits for the GPU after each step, as loss.item() does (default false)",
-                0, 0, any},
+  visit(forecast.choice("step", "which step to report (default steady)", {"steady", "first"}),
+        s.step);
+  visit(forecast.word("sync_every_step",
+                      "the host waits for the GPU after each step (default false)"),
         s.sync_every_step);
 }
 

@@ -180,7 +180,8 @@ class Picture {
                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
                "viewBox=\"0 0 {0} {1}\" role=\"img\" aria-label=\"Timeline of one step\">\n",
                options_.width, height) +
-           fmt::format("<rect class=\"bg\" width=\"{}\" height=\"{}\"/>\n", options_.width, height) +
+           fmt::format("<rect class=\"bg\" width=\"{}\" height=\"{}\"/>\n", options_.width,
+                       height) +
            fmt::format("<text x=\"12\" y=\"24\" class=\"title\">{}</text>\n", escaped(title));
   }
 
@@ -249,18 +250,20 @@ class Picture {
     const std::size_t dot = name.rfind('.');
     if (dot != std::string::npos) name = name.substr(dot + 1);
     if (x1 - x0 < 7.0 * static_cast<double>(name.size()) + 4) return;
-    labels_ += fmt::format("<text class=\"in\" x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}"
-                           "</text>\n",
-                           (x0 + x1) / 2, y + 15, escaped(name));
+    labels_ += fmt::format(
+        "<text class=\"in\" x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}"
+        "</text>\n",
+        (x0 + x1) / 2, y + 15, escaped(name));
   }
 
   void draw_axis(int y) {
     const double tick = tick_distance(span_);
     for (double t = 0; t <= span_ * 1.0001; t += tick) {
       const double x = x_of(begin_ + t);
-      out_ += fmt::format("<line class=\"grid\" x1=\"{0:.1f}\" y1=\"{1}\" x2=\"{0:.1f}\" "
-                          "y2=\"{2}\"/>\n",
-                          x, top - 8, y);
+      out_ += fmt::format(
+          "<line class=\"grid\" x1=\"{0:.1f}\" y1=\"{1}\" x2=\"{0:.1f}\" "
+          "y2=\"{2}\"/>\n",
+          x, top - 8, y);
       out_ += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x,
                           y + 16, time_text(t, span_));
     }

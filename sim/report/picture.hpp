@@ -8,8 +8,8 @@
 //   all_gather  [ag][ag][ag]  [ag][ag]
 //   memory      ___/^^^\____
 //
-// Spans shorter than a third of a pixel are drawn together with their neighbours, so 16 micro-batches
-// of 80 layers stay below a megabyte. Tested by tests/unit/report/picture_test.cpp.
+// Spans shorter than a third of a pixel are drawn together with their neighbours, so 16
+// micro-batches of 80 layers stay below a megabyte. Tested by tests/unit/report/picture_test.cpp.
 
 #include <string>
 
@@ -19,11 +19,11 @@
 namespace stepcast {
 
 struct PictureOptions {
-  int step = -1;          // executed step to draw; -1: the last
+  int step = -1;  // executed step to draw; -1: the last
   std::int32_t role = 0;
-  int width = 1100;       // pixels
-  std::string title;      // "" takes the schedule's name
-  Bytes capacity = 0;     // of the GPU: a line in the memory curve; 0: none
+  int width = 1100;    // pixels
+  std::string title;   // "" takes the schedule's name
+  Bytes capacity = 0;  // of the GPU: a line in the memory curve; 0: none
 };
 
 std::string to_picture(const Schedule& schedule, const Timeline& timeline,

@@ -129,12 +129,15 @@ class Splitter {
   }
 
  private:
-  Provenance provenance(const Span& span) const {
+  const OpCost& cost(const Span& span) const {
     const int program = timeline_.steps[static_cast<std::size_t>(span.step)].program_index;
-    const auto at =
-        costs_.cost_of[0][static_cast<std::size_t>(program)][static_cast<std::size_t>(span.op)];
-    return at < 0 ? host_ : costs_.costs[static_cast<std::size_t>(at)].provenance;
+    return costs_.cost(span.role, program, span.op);
   }
+  // A host_wait has no cost of its own.
+  Provenance provenance(const Span& span) const {
+    return index_.op(span).kind == OpKind::host_wait ? host_ : cost(span).provenance;
+  }
+  Seconds host_of(const Span& span) const { return cost(span).host; }
 
   void add(Seconds& bucket, Seconds seconds, Provenance provenance) {
     bucket += seconds;
@@ -145,10 +148,13 @@ class Splitter {
     const Op& op = index_.op(span);
     const Seconds length = span.end - from;
     const Seconds solo = std::min(span.solo, length);
-    // A launch-bound op ends when its last kernel, issued at `issued`, has run.
-    const Seconds last_kernel = span.solo / std::max(1, op.launches);
-    const Seconds late =
-        std::clamp(span.issued + last_kernel - (span.start + span.solo), 0.0, length - solo);
+    // `issued` is the first launch; a launch-bound op ends when its last kernel, issued at the last
+    // one, has run.
+    const int launches = std::max(1, op.launches);
+    const Seconds last_launch =
+        span.issued + host_of(span) * (launches - 1) / static_cast<double>(launches);
+    const Seconds late = std::clamp(last_launch + span.solo / launches - (span.start + span.solo),
+                                    0.0, length - solo);
     const Provenance p = provenance(span);
     add(op.phase == Phase::optimizer ? split_.optimizer
         : is_model_work(op)          ? split_.compute

@@ -10,6 +10,41 @@ namespace stepcast {
 namespace {
 
 constexpr int bar_width = 28;
+constexpr Bytes smallest_row = 10'000'000;  // of the memory list; JSON has every row
+
+// Collectives that a reader cannot tell apart: sizes that print alike.
+struct TrafficLine {
+  std::string_view kind;
+  int ranks = 0;
+  int calls = 0;
+  std::string size;
+  std::string choice;
+  double intra = 0, inter = 0;  // bytes
+  double busbw_sum = 0;         // GB/s, over the calls
+};
+
+std::vector<TrafficLine> traffic_lines(const std::vector<CollectiveRow>& rows) {
+  std::vector<TrafficLine> lines;
+  for (const CollectiveRow& row : rows) {
+    const std::string size = human_bytes(static_cast<double>(row.bytes));
+    const std::string choice =
+        fmt::format("{}/{} {}ch", to_string(row.cost.choice.algorithm),
+                    to_string(row.cost.choice.protocol), row.cost.choice.channels);
+    const auto same = [&](const TrafficLine& l) {
+      return l.kind == to_string(row.kind) && l.ranks == row.ranks && l.size == size &&
+             l.choice == choice;
+    };
+    auto found = std::find_if(lines.begin(), lines.end(), same);
+    if (found == lines.end()) {
+      found = lines.insert(lines.end(), {to_string(row.kind), row.ranks, 0, size, choice, 0, 0, 0});
+    }
+    found->calls += row.calls;
+    found->intra += bytes_sent_intra(row);
+    found->inter += bytes_sent_inter(row);
+    found->busbw_sum += row.busbw_gbps * row.calls;
+  }
+  return lines;
+}
 
 class Page {
  public:
@@ -127,30 +162,25 @@ class Page {
       blank();
       return;
     }
-    line("{:<16}{:>7}{:>12}{:>16}{:>16}  {:<20}{:>9}", "sent a GPU, step", "calls", "size",
-         "in the node", "between nodes", "as NCCL runs it", "busbw");
+    line("{:<16}{:>7}{:>6}{:>10}{:>13}{:>15}  {:<19}{:>11}", "sent a GPU, step", "ranks", "calls",
+         "size", "in the node", "between nodes", "as NCCL runs it", "busbw");
+    const std::vector<TrafficLine> lines = traffic_lines(r_.collectives);
     constexpr std::size_t shown = 6;
-    for (std::size_t i = 0; i < std::min(shown, r_.collectives.size()); ++i) {
-      const CollectiveRow& row = r_.collectives[i];
-      line("  {:<14}{:>7}{:>12}{:>16}{:>16}  {:<20}{:>9}", to_string(row.kind), row.calls,
-           human_bytes(static_cast<double>(row.bytes)), human_bytes(bytes_sent_intra(row)),
-           human_bytes(bytes_sent_inter(row)),
-           fmt::format("{}/{} {}ch", to_string(row.cost.choice.algorithm),
-                       to_string(row.cost.choice.protocol), row.cost.choice.channels),
-           fmt::format("{:.1f} GB/s", row.busbw_gbps));
+    for (std::size_t i = 0; i < std::min(shown, lines.size()); ++i) {
+      const TrafficLine& l = lines[i];
+      line("  {:<14}{:>7}{:>6}{:>10}{:>13}{:>15}  {:<19}{:>11}", l.kind, l.ranks, l.calls, l.size,
+           human_bytes(l.intra), human_bytes(l.inter), l.choice,
+           fmt::format("{:.1f} GB/s", l.busbw_sum / l.calls));
     }
-    if (r_.collectives.size() > shown) {
-      CollectiveRow rest;
-      double intra = 0, inter = 0;
-      int calls = 0;
-      for (std::size_t i = shown; i < r_.collectives.size(); ++i) {
-        intra += bytes_sent_intra(r_.collectives[i]);
-        inter += bytes_sent_inter(r_.collectives[i]);
-        calls += r_.collectives[i].calls;
+    if (lines.size() > shown) {
+      TrafficLine rest;
+      for (std::size_t i = shown; i < lines.size(); ++i) {
+        rest.calls += lines[i].calls;
+        rest.intra += lines[i].intra;
+        rest.inter += lines[i].inter;
       }
-      line("  {:<14}{:>7}{:>12}{:>16}{:>16}",
-           fmt::format("{} sizes more", r_.collectives.size() - shown), calls, "",
-           human_bytes(intra), human_bytes(inter));
+      line("  {:<14}{:>7}{:>6}{:>10}{:>13}{:>15}", fmt::format("{} more", lines.size() - shown), "",
+           rest.calls, "", human_bytes(rest.intra), human_bytes(rest.inter));
     }
     blank();
   }
@@ -164,7 +194,7 @@ class Page {
       if (!role.peak_moment.empty()) line("  peak at {}", role.peak_moment);
       std::string rows;
       for (const MemoryRow& row : role.rows) {
-        if (row.bytes == 0) continue;
+        if (row.bytes < smallest_row) continue;
         std::string kind = row.kind;
         std::replace(kind.begin(), kind.end(), '_', ' ');
         rows += fmt::format("{}{} {}", rows.empty() ? "" : ", ", kind, human_gib(row.bytes));
@@ -181,8 +211,9 @@ class Page {
                                Provenance::assumed}) {
       const Seconds seconds = r_.split.by_provenance[static_cast<std::size_t>(p)];
       if (seconds <= 0) continue;
-      shares += fmt::format("{}{} {}", shares.empty() ? "" : ", ", to_string(p),
-                            percent(seconds / r_.step_time));
+      shares +=
+          fmt::format("{}{} {}", shares.empty() ? "" : ", ", to_string(p),
+                      seconds < 5e-4 * r_.step_time ? "< 0.1 %" : percent(seconds / r_.step_time));
     }
     folded("the step's time rests on costs that are: ", shares);
     for (const std::string& note : r_.notes) folded("  * ", note);

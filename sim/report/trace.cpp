@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
@@ -129,8 +130,10 @@ class Tracer {
         R"("ph":"X","cat":"{}","name":{},"pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{{}}})",
         category(op), name, span.role, tid, span.start * 1e6, (span.end - span.start) * 1e6, args);
     if (on_stream && cost.host > 0) {
+      // `issued` is the end of the first of equal launches.
+      const Seconds begin = span.issued - cost.host / std::max(1, op.launches);
       event(R"("ph":"X","cat":"cpu_op","name":{},"pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f})", name,
-            span.role, lane_track + op.lane, (span.issued - cost.host) * 1e6, cost.host * 1e6);
+            span.role, lane_track + op.lane, begin * 1e6, cost.host * 1e6);
     }
   }
 

@@ -50,28 +50,30 @@ TEST_CASE("a shard group that does not divide the world is refused with those th
   CHECK(message.find("accepted: 1, 2, 3, 4, 6, 12") != std::string::npos);
 }
 
-TEST_CASE("FSDP1's names are mapped to what is built, with a note, or refused under fsdp1") {
+TEST_CASE(
+    "FSDP1's sharding strategies get their meshes, and mean fsdp1 where nothing else is said") {
   struct Row {
     const char* name;
-    StrategyKind kind;
-    bool reshard;
+    ShardingStrategy sharding;
+    Mesh mesh;
   };
-  const Row rows[] = {{"FULL_SHARD", StrategyKind::fsdp2, true},
-                      {"SHARD_GRAD_OP", StrategyKind::fsdp2, false},
-                      {"NO_SHARD", StrategyKind::ddp, true},
-                      {"HYBRID_SHARD", StrategyKind::hsdp, true},
-                      {"_HYBRID_SHARD_ZERO2", StrategyKind::hsdp, false}};
+  const Row rows[] = {{"FULL_SHARD", ShardingStrategy::full_shard, {1, 16}},
+                      {"SHARD_GRAD_OP", ShardingStrategy::shard_grad_op, {1, 16}},
+                      {"NO_SHARD", ShardingStrategy::no_shard, {16, 1}},
+                      {"HYBRID_SHARD", ShardingStrategy::hybrid_shard, {2, 8}},
+                      {"_HYBRID_SHARD_ZERO2", ShardingStrategy::hybrid_shard_zero2, {2, 8}}};
   for (const Row& row : rows) {
-    const std::string said = std::string("sharding_strategy = \"") + row.name + "\"\n";
-    const Resolved r = resolve(base(said));
-    CHECK(r.step.strategy.kind == row.kind);
-    CHECK(r.step.strategy.reshard_after_forward == row.reshard);
-    CHECK(r.notes.size() == 1);
-    const std::string refused = refusal(said + "strategy = \"fsdp1\"\n");
-    CHECK(refused.find("not built yet") != std::string::npos);
+    const std::string said = std::string("nodes = 2\nsharding_strategy = \"") + row.name + "\"\n";
+    for (const std::string& strategy : {std::string(), std::string("strategy = \"fsdp1\"\n")}) {
+      const Resolved r = resolve(base(said + strategy));
+      CHECK(r.step.strategy.kind == StrategyKind::fsdp1);
+      CHECK(r.step.strategy.sharding == row.sharding);
+      CHECK(r.step.mesh.replicate == row.mesh.replicate);
+      CHECK(r.step.mesh.shard == row.mesh.shard);
+    }
+    CHECK(refusal(said + "strategy = \"ddp\"\n").find("applies to fsdp1 only") !=
+          std::string::npos);
   }
-  CHECK(refusal("sharding_strategy = \"FULL_SHARD\"\nstrategy = \"ddp\"\n")
-            .find("strategy says ddp") != std::string::npos);
 }
 
 TEST_CASE("what is missing or unknown is named where it was said") {

@@ -76,6 +76,27 @@ TEST_CASE("a stream that is empty because the host issues late is host time") {
   CHECK(split.by_provenance[static_cast<std::size_t>(Provenance::modelled)] == doctest::Approx(23));
 }
 
+TEST_CASE("an op of many launches that the host cannot keep up with is host time") {
+  ScheduleBuilder b("launches", Mesh{1, 1});
+  b.lane("main");
+  const StreamIndex compute = b.stream("compute");
+  b.role("all", 0, 1);
+  b.step("steady");
+  b.at(Phase::forward, b.unit("u0"));
+  const Kernel kernel = memory_bound("k", Dtype::bf16, 1, 1, 10);
+  b.compute("compute", compute, b.kernels(std::span<const Kernel>(&kernel, 1)), {}, {});
+  const Schedule schedule = b.take();
+  CostTable costs = costs_by(schedule, [](const Op&) { return 5.0; });
+  for (OpCost& cost : costs.costs) cost.host = 20;
+  // Ten launches of 2 s: the first at 2, the last at 20, and its 0.5 s of work: ends at 20.5.
+  const Timeline timeline = run_once(schedule, costs);
+  REQUIRE(timeline.period() == doctest::Approx(20.5));
+  const TimeSplit split = split_time(schedule, costs, timeline, Provenance::assumed);
+  CHECK(split.compute == doctest::Approx(5));
+  CHECK(split.host == doctest::Approx(15.5));
+  CHECK(split.interference == doctest::Approx(0));
+}
+
 TEST_CASE("a copy beside a collective is booked with the collective") {
   ScheduleBuilder b("side", Mesh{1, 8});
   b.lane("main");
