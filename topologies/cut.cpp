@@ -40,12 +40,16 @@ class FlowNetwork {
         continue;
       }
       const auto capacity = static_cast<Capacity>(std::llround(link.gbps * units_per_gbps));
-      connect(boost::source(edge, machine.graph), boost::target(edge, machine.graph), capacity,
-              capacity);
+      // push_relabel_max_flow wants a reverse of capacity 0 for every edge, so a two-way link is
+      // two such pairs.
+      const Vertex a = boost::source(edge, machine.graph);
+      const Vertex b = boost::target(edge, machine.graph);
+      connect(a, b, capacity);
+      connect(b, a, capacity);
     }
     for (const Vertex gpu : machine.gpus) {
-      from_source_.push_back(connect(source_, gpu, 0, 0));
-      to_sink_.push_back(connect(gpu, sink_, 0, 0));
+      from_source_.push_back(connect(source_, gpu, 0));
+      to_sink_.push_back(connect(gpu, sink_, 0));
     }
   }
 
@@ -65,12 +69,11 @@ class FlowNetwork {
   }
 
  private:
-  Traits::edge_descriptor connect(std::size_t a, std::size_t b, Capacity there, Capacity back) {
+  Traits::edge_descriptor connect(std::size_t a, std::size_t b, Capacity capacity) {
     const auto forward = boost::add_edge(a, b, graph_).first;
     const auto backward = boost::add_edge(b, a, graph_).first;
-    graph_[forward].capacity = there;
+    graph_[forward].capacity = capacity;
     graph_[forward].reverse = backward;
-    graph_[backward].capacity = back;
     graph_[backward].reverse = forward;
     return forward;
   }
