@@ -101,6 +101,7 @@ else
   end
 fi
 
+chmod 755 "$machine"  # mktemp made it ours alone
 cp -L /etc/resolv.conf /etc/hosts "$machine/etc/" 2>/dev/null || true
 mount -t proc proc "$machine/proc"
 mount --rbind /dev "$machine/dev"
