@@ -43,7 +43,7 @@ template <typename Field>
 const char* type_name(const KeyInfo& key, const Field&) {
   if (!key.accepted.empty()) return "NAME";
   if (std::is_same_v<Field, std::optional<std::string>>) return "NAME";
-  if (std::is_same_v<Field, std::optional<bool>>) return "[true|false]";
+  if (std::is_same_v<Field, std::optional<bool>>) return "BOOL";
   return "N";
 }
 
@@ -59,6 +59,7 @@ ScenarioFlags::ScenarioFlags(CLI::App& command) {
     }
     CLI::Option* option = command.add_option(flag_of(key.name), texts_[key.name], help);
     option->group(key.group)->option_text(type_name(key, field));
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // the last one wins
     if (std::is_same_v<Field, std::optional<bool>>) option->expected(0, 1)->default_str("true");
     options_[key.name] = option;
   });

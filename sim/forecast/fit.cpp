@@ -67,8 +67,10 @@ std::vector<Change> more_sharding(const Scenario& s) {
     list.push_back(std::move(change));
   };
   const bool sharded = now.kind == StrategyKind::fsdp2 || now.kind == StrategyKind::zero3;
-  if (now.kind == StrategyKind::ddp || now.kind == StrategyKind::zero1 ||
-      now.kind == StrategyKind::zero2) {
+  // Within one node hsdp would be fsdp2.
+  const Cluster cluster = resolve_cluster(s);
+  if (cluster.nodes > 1 && (now.kind == StrategyKind::ddp || now.kind == StrategyKind::zero1 ||
+                            now.kind == StrategyKind::zero2)) {
     with("strategy hsdp", StrategyKind::hsdp);
   }
   if (!s.reshard_after_forward.value_or(true)) with("reshard_after_forward true", now.kind);

@@ -140,7 +140,7 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
   visit(strategy.range("shard_group", "hsdp: GPUs that share one copy (default: a node)", 1, 1e7),
         s.shard_group);
   visit(strategy.choice(
-            "sharding_strategy", "fsdp1",
+            "sharding_strategy", "fsdp1: PyTorch's name for it",
             {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2"}),
         s.sharding_strategy);
   visit(strategy.choice("backward_prefetch", "fsdp1 (default pre)", {"pre", "post", "none"}),

@@ -18,6 +18,7 @@ std::vector<CollectiveRow> collective_rows(const Schedule& schedule, const Timel
     const Op& op = ops[static_cast<std::size_t>(span.op)];
     if (op.kind != OpKind::collective) continue;
     const Axis axis = schedule.communicators[static_cast<std::size_t>(op.comm)].axis;
+    if (schedule.mesh.size(axis) == 1) continue;  // issued, but there is nobody to send to
     std::size_t r = 0;
     while (r < rows.size() &&
            !(rows[r].kind == op.collective && rows[r].axis == axis && rows[r].dtype == op.dtype &&

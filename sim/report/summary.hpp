@@ -61,7 +61,7 @@ struct CollectiveRow {
   double busbw_gbps = 0;     // reached as it ran, nccl-tests' definition
 };
 
-// Largest first by total bytes; of the last step of role 0.
+// Largest first by total bytes; of the last step of role 0. Communicators of one rank have none.
 std::vector<CollectiveRow> collective_rows(const Schedule& schedule, const Timeline& timeline,
                                            const Collectives& collectives);
 

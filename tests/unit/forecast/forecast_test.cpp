@@ -57,12 +57,17 @@ TEST_CASE("odd numbers of GPUs run under every strategy, in both engines, and ad
   }
 }
 
-TEST_CASE("DDP on 8 GPUs sends 2 (n-1)/n times the fp32 gradients") {
-  // gpt2: 124,439,808 parameters, fp32 reduction: 497,759,232 bytes; 2 * 7/8 of that.
-  const Report r = run(small("ddp", 8, "engine = \"formula\"\n")).report;
-  CHECK(sent(r, CollectiveKind::all_reduce) ==
-        doctest::Approx(870'908'976 + 170'000).epsilon(0.001));
-  CHECK(sent(r, CollectiveKind::all_gather) == 0);
+TEST_CASE("DDP on 8 GPUs sends 2 (n-1)/n of the fp32 gradients around rings, (1 + 1/n) by NVLS") {
+  // gpt2: 124,439,808 parameters, 497,759,232 bytes of fp32 gradients. DGX A100 has no NVLS.
+  const std::string text = "model = \"gpt2\"\nstrategy = \"ddp\"\nengine = \"formula\"\n";
+  const Report a100 = run(text + "cluster = \"dgx-a100\"\n").report;
+  CHECK(sent(a100, CollectiveKind::all_reduce) == doctest::Approx(1.75 * 497'759'232));
+  CHECK(sent(a100, CollectiveKind::all_gather) == 0);
+  const Report h100 = run(text + "cluster = \"dgx-h100\"\n").report;
+  for (const CollectiveRow& row : h100.collectives) {
+    CHECK(row.cost.choice.algorithm == NcclAlgorithm::nvls);
+  }
+  CHECK(sent(h100, CollectiveKind::all_reduce) == doctest::Approx(1.125 * 497'759'232));
 }
 
 TEST_CASE("HSDP keeps gathers in the node and sends only the all-reduce between nodes") {
