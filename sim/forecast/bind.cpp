@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/error.hpp"
+#include "sim/forecast/dominated.hpp"
 
 namespace stepcast {
 
@@ -46,6 +47,7 @@ class Binder {
         for (const Op& op : step.ops) ops.push_back(cost_of(op));
       }
     }
+    drop_dominated(table_);
     return std::move(table_);
   }
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
+#include "sim/forecast/dominated.hpp"
 #include "sim/schedule/builder.hpp"
 
 using namespace stepcast;
@@ -78,6 +79,8 @@ TEST_CASE("a collective takes what the collective model says and asks for its li
   const Bound bound = bind([&](ScheduleBuilder& b) {
     b.collective("all_gather", CollectiveKind::all_gather, b.communicator("shard", Axis::shard),
                  b.stream("all_gather"), Dtype::bf16, 200'000'000, Reduction::none, {}, {});
+    // Something that asks for the SMs alone, so that they are not dropped beside NVLink.
+    b.compute("compute", b.stream("compute"), b.kernels(std::span<const Kernel>(&big, 1)), {}, {});
   });
   ClusterOptions options;
   options.gpus = 8;
@@ -117,4 +120,22 @@ TEST_CASE("an input copy crosses PCIe at 0.8 of the link") {
   });
   // PCIe 5 x16: 16 * 3.938 GB/s * 0.8 = 50.4064 GB/s: 1.25 ms, and the engine's start.
   CHECK(bound.table.cost(0, 0, 0).solo == doctest::Approx(1.25e-3 + 5e-6));
+}
+
+TEST_CASE("a resource that another one always outweighs is dropped, one that ever binds is kept") {
+  // x: nic 3, nvlink 2, hbm 1; y: hbm 2; z: nic 1, nvlink 1.
+  CostTable table;
+  const ResourceIndex nic = table.resource("nic"), nvlink = table.resource("nvlink"),
+                      hbm = table.resource("hbm");
+  table.add(3, {{nic, 3}, {nvlink, 2}, {hbm, 1}}, 0, Provenance::modelled, "x");
+  table.add(2, {{hbm, 2}}, 0, Provenance::modelled, "y");
+  table.add(1, {{nic, 1}, {nvlink, 1}}, 0, Provenance::modelled, "z");
+  drop_dominated(table);
+  CHECK(table.resources == std::vector<Name>{"nic", "hbm"});
+  REQUIRE(table.segments[0].demands.count == 2);
+  CHECK(table.demands[0].seconds == 3);
+  CHECK(table.demands[1].seconds == 1);
+  CHECK(table.resources[static_cast<std::size_t>(table.demands[1].resource)] == Name("hbm"));
+  REQUIRE(table.segments[2].demands.count == 1);
+  CHECK(table.demands[static_cast<std::size_t>(table.segments[2].demands.first)].seconds == 1);
 }
