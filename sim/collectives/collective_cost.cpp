@@ -220,10 +220,13 @@ CollectiveCost Collectives::cost(Axis axis, CollectiveKind kind, Bytes bytes, Dt
   cost.bytes_sent_intra = unit.sent_intra * size;
   cost.bytes_sent_inter = unit.sent_inter * size;
   cost.busbw_gbps = bus_bandwidth_gbps(kind, bytes, cost.seconds, ranks);
+  if (sms == 0) cost.provenance = Provenance::assumed;  // a GPU nobody named: SMs held not known
   // NCCL's latencies between nodes are InfiniBand's.
   const std::string& network = impl_->cluster.fabric.network;
   const bool like_infiniband = network == "infiniband" || network == "roce";
-  if (slowest->comm().nodes > 1 && !like_infiniband) cost.provenance = Provenance::extrapolated;
+  if (slowest->comm().nodes > 1 && !like_infiniband) {
+    cost.provenance = worse(cost.provenance, Provenance::extrapolated);
+  }
   return cost;
 }
 

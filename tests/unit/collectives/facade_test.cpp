@@ -128,6 +128,20 @@ TEST_CASE("a ring over nodes divides its volume over the node's NICs") {
   CHECK(cost.bytes_sent_inter == doctest::Approx(volume / 8));
 }
 
+TEST_CASE("a tree between four nodes sends each byte twice per node and direction") {
+  const Collectives collectives(cluster_of("dgx-a100", {.nodes = 4}), {32, 1});
+  const Bytes size = 64 * kib;
+  const CollectiveCost cost = collectives.cost(Axis::replicate, CollectiveKind::all_reduce, size,
+                                               Dtype::fp32, Reduction::sum);
+  REQUIRE(cost.choice.algorithm == NcclAlgorithm::tree);
+  REQUIRE(cost.choice.protocol == NcclProtocol::ll);
+  // 2 S of a node over 8 NICs, 8 bytes on the wire for 4
+  CHECK(bytes_of(cost, "nic") == doctest::Approx(2.0 * static_cast<double>(size) * 2 / 8));
+  CHECK(cost.bytes_sent_inter == doctest::Approx(2.0 * static_cast<double>(size) / 8));
+  // a chain of 8 GPUs: 7 hops, S up and S down each
+  CHECK(cost.bytes_sent_intra == doctest::Approx(14.0 / 8 * static_cast<double>(size)));
+}
+
 TEST_CASE("the weakest node of an uneven communicator sets channels and speeds") {
   // 20 ranks: two nodes of 8 and one of 4. Four H100 of a node find 8 rings of 24 GB/s, all eight
   // find 8 of 48.
