@@ -98,13 +98,16 @@ class Page {
   }
 
   void head() {
-    line("{}: {} parameters, {} tokens a sequence, micro-batch {}{}, checkpointing {}", r_.model,
-         human_count(static_cast<double>(r_.parameters)), grouped(static_cast<double>(r_.seq_len)),
-         r_.micro_batch,
-         r_.accumulation > 1 ? fmt::format(" x {} accumulated", r_.accumulation) : "",
-         r_.checkpointing);
+    folded("",
+           fmt::format("{}: {} parameters, {} tokens a sequence, micro-batch {}{}, "
+                       "checkpointing {}",
+                       r_.model, human_count(static_cast<double>(r_.parameters)),
+                       grouped(static_cast<double>(r_.seq_len)), r_.micro_batch,
+                       r_.accumulation > 1 ? fmt::format(" x {} accumulated", r_.accumulation) : "",
+                       r_.checkpointing));
     const std::string mesh =
-        r_.mesh.shard == 1 ? fmt::format("{} replicas", r_.mesh.replicate)
+        r_.mesh.shard == 1
+            ? fmt::format("{} replica{}", r_.mesh.replicate, r_.mesh.replicate == 1 ? "" : "s")
         : r_.mesh.replicate == 1
             ? fmt::format("sharded over {}", r_.mesh.shard)
             : fmt::format("sharded over {}, {} replicas", r_.mesh.shard, r_.mesh.replicate);
@@ -134,8 +137,8 @@ class Page {
   }
 
   void time_row(const std::string& name, Seconds seconds) {
-    if (seconds <= 0) return;
     const double share = seconds / r_.step_time;
+    if (share < 5e-5) return;  // prints as 0.0 %; JSON has every row
     line("  {:<40}{:>11}{:>8}   {}", name, grouped(seconds * 1e3, 2), percent(share), bar(share));
   }
 
