@@ -54,7 +54,6 @@ install(
   DESTINATION ${CMAKE_INSTALL_DOCDIR}
   COMPONENT runtime)
 install(
-  DIRECTORY examples
+  DIRECTORY docs examples
   DESTINATION ${CMAKE_INSTALL_DOCDIR}
-  COMPONENT runtime
-  OPTIONAL)
+  COMPONENT runtime)
