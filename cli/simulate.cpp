@@ -13,6 +13,7 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/params_tables.hpp"
 #include "sim/report/format.hpp"
+#include "sim/report/picture.hpp"
 #include "sim/report/trace.hpp"
 #include "sim/schedule/text.hpp"
 
@@ -23,6 +24,7 @@ namespace {
 struct Options {
   std::string file;
   std::string trace;
+  std::string picture;
   bool json = false;
   bool schedule = false;
 };
@@ -30,8 +32,11 @@ struct Options {
 bool on_terminal() { return isatty(STDOUT_FILENO) == 1; }
 
 int tables(const Scenario& scenario, const Options& options) {
-  if (options.schedule || !options.trace.empty()) {
-    throw InputError({.file = options.schedule ? "--schedule" : "--trace", .line = 0, .key = ""},
+  if (options.schedule || !options.trace.empty() || !options.picture.empty()) {
+    const char* flag = options.schedule         ? "--schedule"
+                       : options.trace.empty() ? "--picture"
+                                               : "--trace";
+    throw InputError({.file = flag, .line = 0, .key = ""},
                      "needs a model: a parameter count alone has no schedule");
   }
   const ParamsTables tables = params_tables(scenario);
@@ -54,6 +59,14 @@ int simulate(const Options& options, const ScenarioFlags& flags) {
   if (!options.trace.empty()) {
     write_file(options.trace, to_trace(f.schedule, f.costs, f.timeline));
     spdlog::info("trace written to {}", options.trace);
+  }
+  if (!options.picture.empty()) {
+    PictureOptions picture;
+    picture.title = fmt::format("{} on {} GPUs, {}", f.schedule.name, f.report.gpus,
+                                f.report.machine_name);
+    picture.capacity = f.report.capacity;
+    write_file(options.picture, to_picture(f.schedule, f.timeline, picture));
+    spdlog::info("picture written to {}", options.picture);
   }
   if (options.json) {
     print(to_json(f.report));
@@ -82,6 +95,9 @@ Run add(CLI::App& command) {
   command.add_flag("--json", options->json, "print JSON, schema stepcast.forecast/1")
       ->group("Output");
   command.add_option("--trace", options->trace, "write a Chrome/Perfetto trace")
+      ->option_text("FILE")
+      ->group("Output");
+  command.add_option("--picture", options->picture, "draw the step's timeline as SVG")
       ->option_text("FILE")
       ->group("Output");
   command.add_flag("--schedule", options->schedule, "print the schedule instead of the forecast")

@@ -146,7 +146,7 @@ class Picture {
     return program_->ops[static_cast<std::size_t>(span.op)];
   }
   double x_of(Seconds t) const {
-    return left + (t - begin_) / span_ * static_cast<double>(plot_width_);
+    return left + (std::clamp(t, begin_, end_) - begin_) / span_ * static_cast<double>(plot_width_);
   }
 
   void collect() {
@@ -157,8 +157,9 @@ class Picture {
     end_ = timeline_.steps[static_cast<std::size_t>(step_)].end;
     for (const Span& span : timeline_.spans) {
       if (span.step != step_ || span.role != options_.role || span.end <= span.start) continue;
+      if (span.end <= begin_ || span.start >= end_) continue;  // the host, ahead of the device
       const Op& op = op_of(span);
-      begin_ = std::min(begin_, span.start);
+      if (op.stream == 0) compute_.push_back(&span);
       if (op.stream >= 0) {
         streams[static_cast<std::size_t>(op.stream)].spans.push_back(&span);
       } else {
@@ -269,7 +270,13 @@ class Picture {
     }
   }
 
-  // Samples stand in host order; the host may have run ahead, even into the step before.
+  // When the compute stream gets to what the host issued at `op`: the start of its next kernel.
+  // `from` walks along with the samples, which stand in host order.
+  Seconds reached(OpIndex op, std::size_t& from) const {
+    while (from < compute_.size() && compute_[from]->op < op) ++from;
+    return from < compute_.size() ? compute_[from]->start : end_;
+  }
+
   void draw_memory(int y) {
     Bytes most = options_.capacity;
     for (const MemorySample* sample : samples_) most = std::max(most, sample->allocated);
@@ -280,9 +287,9 @@ class Picture {
     std::string path = fmt::format("M{} {}", left, y + memory_height);
     double last_y = y_of(samples_.front()->allocated);
     path += fmt::format(" V{:.1f}", last_y);
+    std::size_t from = 0;
     for (const MemorySample* sample : samples_) {
-      const double x = std::clamp(x_of(sample->time), static_cast<double>(left),
-                                  static_cast<double>(left + plot_width_));
+      const double x = x_of(reached(sample->op, from));
       path += fmt::format(" H{:.1f} V{:.1f}", x, y_of(sample->allocated));
     }
     path += fmt::format(" H{} V{} Z", left + plot_width_, y + memory_height);
@@ -313,6 +320,7 @@ class Picture {
   const StepProgram* program_ = nullptr;
   int step_ = 0;
   std::vector<Row> rows_;
+  std::vector<const Span*> compute_;  // on the first stream, in host order
   std::vector<const MemorySample*> samples_;
   Seconds begin_ = 0;
   Seconds end_ = 0;

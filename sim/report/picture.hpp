@@ -8,6 +8,9 @@
 //   all_gather  [ag][ag][ag]  [ag][ag]
 //   memory      ___/^^^\____
 //
+// The axis is the step's period; a host that has run ahead of it is not drawn. Memory is counted in
+// host order and drawn when the compute stream gets there.
+//
 // Spans shorter than a third of a pixel are drawn together with their neighbours, so 16
 // micro-batches of 80 layers stay below a megabyte. Tested by tests/unit/report/picture_test.cpp.
 

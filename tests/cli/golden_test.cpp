@@ -25,3 +25,10 @@ TEST_CASE("the output of every golden case is unchanged") {
   }
   CHECK(checked >= 8);
 }
+
+TEST_CASE("the README shows what the program prints") {
+  const std::string readme = read(STEPCAST_SOURCE_DIR "/README.md");
+  const std::string page = read(STEPCAST_SOURCE_DIR "/tests/golden/fsdp2-16-nodes.txt");
+  REQUIRE_FALSE(page.empty());
+  CHECK(readme.find("```text\n" + page + "```\n") != std::string::npos);
+}
