@@ -1,11 +1,11 @@
 // The fluid engine: the ready queue says what may start, SimGrid says how long it takes beside what
 // else is running.
 //
-// Resources: of every role, each resource of the cost table, a clock for each stream and one for
-// each lane (file ops). A segment is one SimGrid task that asks each resource for its demand and
-// the clock for its time alone, so that nothing runs faster than alone. A collective is one task on
-// the resources and stream clocks of all roles in it: it moves at the pace of the most contended.
-// The streams of a role share the role's resources; that is all the contention there is.
+// Resources: each resource of the cost table, of every role. A segment is one SimGrid task that
+// asks each of them for its demand and, as long as nothing holds it, takes its time alone: nothing
+// runs faster. A collective is one task on the resources of all roles in it: it moves at the pace
+// of the most contended. The streams of a role share the role's resources; that is all the
+// contention there is (a stream runs one op at a time, so it needs no resource of its own).
 //
 // Example: GEMM (sm 1 ms) beside a collective that holds 15 % of the SMs for 1 ms: the collective
 // ends at 1 ms, the GEMM at 1.15 ms.
@@ -31,15 +31,7 @@ namespace {
 class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
  public:
   explicit FluidRun(RunPlan& plan)
-      : ReadyQueue(plan),
-        kinds_(static_cast<int>(plan.costs().resources.size())),
-        streams_(static_cast<int>(plan.schedule().streams.size())),
-        per_role_(kinds_ + streams_ + std::max(1, static_cast<int>(plan.schedule().lanes.size()))) {
-    STEPCAST_ASSERT(
-        per_role_ * plan.roles() <= SimgridTasks::max_resources,
-        "the fluid engine has resources for fewer roles: " + std::to_string(plan.roles()) +
-            " roles of " + std::to_string(per_role_) + " resources and streams");
-  }
+      : ReadyQueue(plan), kinds_(static_cast<int>(plan.costs().resources.size())) {}
 
   Timeline run() {
     SimgridTasks tasks(*this);
@@ -126,9 +118,9 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
   void next_segment(int id) {
     Progress& of = progress_[at(id)];
     of.phase = Phase::running;
-    while (collect_shares(id, of.segment)) {
+    while (collect(id, of.segment)) {
       if (of.segment_solo > 0) {
-        tasks_->start(id, shares_);
+        tasks_->start(id, of.segment_solo, asks_);
         return;
       }
       ++of.segment;
@@ -144,49 +136,41 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
   }
 
   // What the n-th segments of all members ask together; false when none has one.
-  bool collect_shares(int id, std::int32_t n) {
-    Progress& of = progress_[at(id)];
-    of.segment_solo = 0;
-    shares_.clear();
-    bool any = false;
+  bool collect(int id, std::int32_t n) {
+    Seconds solo = -1;
     for (const Member& member : activity(id).members) {
-      const OpCost& cost = plan().cost(member.role, member.at);
-      if (n >= cost.segments.count) continue;
-      any = true;
-      const Segment& segment = plan().costs().segments_of(cost)[at(n)];
-      of.segment_solo = std::max(of.segment_solo, segment.solo);
-      const std::size_t own = shares_.size();
-      for (const Demand& demand : plan().costs().demands_of(segment)) {
-        ask(own, member.role * per_role_ + demand.resource, demand.seconds);
+      const auto segments = plan().costs().segments_of(plan().cost(member.role, member.at));
+      if (at(n) < segments.size()) solo = std::max(solo, segments[at(n)].solo);
+    }
+    asks_.clear();
+    for (const Member& member : activity(id).members) {
+      const auto segments = plan().costs().segments_of(plan().cost(member.role, member.at));
+      if (at(n) >= segments.size()) continue;
+      const std::size_t own = asks_.size();
+      for (const Demand& demand : plan().costs().demands_of(segments[at(n)])) {
+        if (demand.seconds > 0) {
+          ask(own, member.role * kinds_ + demand.resource, demand.seconds / solo);
+        }
       }
     }
-    for (const Member& member : activity(id).members) {
-      ask(shares_.size(), clock_of(member), of.segment_solo);
-    }
-    return any;
+    progress_[at(id)].segment_solo = solo;
+    return solo >= 0;
   }
 
-  int clock_of(const Member& member) const {
-    const Op& op = plan().op(member.role, member.at);
-    const int clock = op.stream >= 0 ? op.stream : streams_ + op.lane;
-    return member.role * per_role_ + kinds_ + clock;
-  }
-
-  // Adds to the share of the same resource from index `own` on, if there is one.
-  void ask(std::size_t own, int resource, Seconds seconds) {
-    if (seconds <= 0) return;
-    for (std::size_t i = own; i < shares_.size(); ++i) {
-      if (shares_[i].resource != resource) continue;
-      shares_[i].seconds += seconds;
+  // Adds to what is asked of the same resource from index `own` on, if it is.
+  void ask(std::size_t own, int resource, double share) {
+    for (std::size_t i = own; i < asks_.size(); ++i) {
+      if (asks_[i].resource != resource) continue;
+      asks_[i].share = std::min(1.0, asks_[i].share + share);
       return;
     }
-    shares_.push_back({resource, seconds});
+    asks_.push_back({resource, std::min(1.0, share)});
   }
 
-  int kinds_, streams_, per_role_;  // resources: kinds, stream clocks, lane clocks of a role
+  int kinds_;  // resources of a role; those of role r are r * kinds_ ...
   SimgridTasks* tasks_ = nullptr;
   std::vector<Progress> progress_;
-  std::vector<Share> shares_;
+  std::vector<Ask> asks_;
   Seconds next_request_ = -1;  // of a lock; a bell is set for it
   std::exception_ptr failure_;
 };

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "sim/engines/constraint.hpp"
 
 namespace stepcast {
 namespace {
@@ -47,20 +48,13 @@ class Simulator {
   SimgridTasks::Listener* listener = nullptr;
   int running = 0;
 
-  void start(int id, std::span<const Share> shares) {
-    hosts_of_task_.clear();
-    amounts_.clear();
-    for (const Share& share : shares) {
-      hosts_of_task_.push_back(hosts_[static_cast<std::size_t>(share.resource)]);
-      amounts_.push_back(share.seconds);
-    }
+  void start(int id, Seconds solo, std::span<const Ask> asks) {
+    STEPCAST_ASSERT(id >= 0 && id < SimgridTasks::max_tasks, "too many tasks at a time");
     const simgrid::s4u::ExecPtr task = simgrid::s4u::Exec::init();
-    task->set_flops_amounts(amounts_)->set_hosts(hosts_of_task_);
-    if (tasks_.size() <= static_cast<std::size_t>(id)) {
-      tasks_.resize(static_cast<std::size_t>(id) + 1);
-    }
-    tasks_[static_cast<std::size_t>(id)] = {this, id, task};
-    task->set_data(&tasks_[static_cast<std::size_t>(id)]);
+    task->set_flops_amounts({solo, trace * solo})->set_hosts({clocks_[at(id)], common_});
+    tasks_[at(id)] = {this, id, task};
+    task->set_data(&tasks_[at(id)]);
+    sharing_.add(id, asks);
     ++running;
     task->start();
   }
@@ -74,8 +68,12 @@ class Simulator {
     simgrid::s4u::ExecPtr task;
   };
 
+  // So small that all tasks together never hold up one of them.
+  static constexpr double trace = 1e-6;
+
   void ended(Running& of) {
     --running;
+    sharing_.remove(of.id);
     ended_.push_back(std::move(of.task));
     if (ended_.size() > 64) ended_.pop_front();
     if (listener != nullptr) listener->task_ended(of.id);
@@ -86,20 +84,25 @@ class Simulator {
   std::array<char, 27> quiet_{"--log=root.thresh:critical"};
   char* arguments_[3] = {program_.data(), quiet_.data(), nullptr};
   simgrid::s4u::Engine engine_;
-  std::vector<simgrid::s4u::Host*> hosts_;
-  std::deque<Running> tasks_;  // by id; a deque keeps addresses
+  std::vector<simgrid::s4u::Host*> clocks_;  // by task id
+  simgrid::s4u::Host* common_ = nullptr;
+  std::vector<Running> tasks_;  // by id; never grows, SimGrid keeps addresses
+  Sharing sharing_;
   std::deque<simgrid::s4u::ExecPtr> ended_;
-  std::vector<simgrid::s4u::Host*> hosts_of_task_;
-  std::vector<double> amounts_;
 };
 
-Simulator::Simulator() : engine_(&argument_count_, arguments_) {
+Simulator::Simulator() : engine_(&argument_count_, arguments_), tasks_(SimgridTasks::max_tasks) {
   simgrid::s4u::Engine::set_config("host/model:ptask_L07");
-  simgrid::s4u::Engine::set_config("host/solver:fairbottleneck");  // see the header
+  simgrid::s4u::Engine::set_config("host/solver:bmf");  // takes non-linear capacities
   simgrid::s4u::NetZone* zone = simgrid::s4u::create_empty_zone("stepcast");
-  for (int i = 0; i < SimgridTasks::max_resources; ++i) {
-    hosts_.push_back(zone->create_host("resource" + std::to_string(i), 1.0));
+  for (int i = 0; i < SimgridTasks::max_tasks; ++i) {
+    // The speed stands above any capacity that is answered below: SimGrid's bound of a task by the
+    // speed of its host must not come in.
+    clocks_.push_back(zone->create_host("clock" + std::to_string(i), 2.0));
+    clocks_.back()->set_sharing_policy(simgrid::s4u::Host::SharingPolicy::NONLINEAR,
+                                       [this, i](double, int) { return sharing_.speed(i); });
   }
+  common_ = zone->create_host("common", 1.0);
   zone->seal();
   simgrid::s4u::Activity::on_completion_cb([this](const simgrid::s4u::Activity& activity) {
     auto* of = activity.get_data<Running>();
@@ -129,7 +132,9 @@ SimgridTasks::SimgridTasks(Listener& listener) : listener_(listener) {
 
 SimgridTasks::~SimgridTasks() { silence(); }
 
-void SimgridTasks::start(int id, std::span<const Share> shares) { simulator().start(id, shares); }
+void SimgridTasks::start(int id, Seconds solo, std::span<const Ask> asks) {
+  simulator().start(id, solo, asks);
+}
 
 void SimgridTasks::ring_at(Seconds time, int id) {
   const double date = std::max(clock_now(), origin_ + time);

@@ -4,7 +4,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <map>
@@ -14,18 +13,20 @@
 namespace stepcast::testing {
 namespace {
 
+const std::vector<Ask> all{{0, 1.0}};  // of resource 0
+
 class Recorder final : public SimgridTasks::Listener {
  public:
   SimgridTasks tasks{*this};
   std::map<int, Seconds> ends;
   std::map<int, Seconds> bells;
-  std::vector<Share> after_bell;  // started as task 100 when a bell rings
+  std::vector<Ask> after_bell;  // started as task 100 of 0.25 s when a bell rings
 
  private:
   void task_ended(int id) override { ends[id] = tasks.now(); }
   void bell(int id) override {
     bells[id] = tasks.now();
-    if (!after_bell.empty()) tasks.start(100, after_bell);
+    if (!after_bell.empty()) tasks.start(100, 0.25, after_bell);
   }
 };
 
@@ -33,19 +34,19 @@ TEST_CASE(
     "Two tasks that want all of a resource get half of it each, then the longer gets it all") {
   // Work 1 and 3: both at half speed until 2, then 2 more: ends 2 and 4.
   Recorder r;
-  r.tasks.start(0, std::vector<Share>{{0, 1.0}});
-  r.tasks.start(1, std::vector<Share>{{0, 3.0}});
+  r.tasks.start(0, 1.0, all);
+  r.tasks.start(1, 3.0, all);
   r.tasks.run();
   CHECK(r.ends[0] == doctest::Approx(2));
   CHECK(r.ends[1] == doctest::Approx(4));
 }
 
 TEST_CASE("A bell rings at its time, in between tasks, and may start one") {
-  // Task 0 alone until 1.5, then shares with task 100 (work 0.25): that one ends at 2.0, when task
+  // Task 0 alone until 1.5, then shares with task 100 (0.25 alone): that one ends at 2.0, when task
   // 0 has 2 - 1.5 - 0.25 = 0.25 left.
   Recorder r;
-  r.after_bell = {{0, 0.25}};
-  r.tasks.start(0, std::vector<Share>{{0, 2.0}});
+  r.after_bell = all;
+  r.tasks.start(0, 2.0, all);
   r.tasks.ring_at(1.5, 7);
   r.tasks.run();
   CHECK(r.bells[7] == doctest::Approx(1.5));
@@ -53,37 +54,52 @@ TEST_CASE("A bell rings at its time, in between tasks, and may start one") {
   CHECK(r.ends[0] == doctest::Approx(2.25));
 }
 
-TEST_CASE(
-    "A system that SimGrid's bottleneck-max-fair solver aborts on is solved, within capacity") {
-  // Columns: a short task; one on resources 1 and 2; one on 0, 1, 2 and 4. 3, 5, 6 are clocks.
-  const double asked[7][3] = {{5.62187e-07, 0, 2.80439e-04},
-                              {0, 1.39012e-04, 2.82896e-04},
-                              {0, 1.66825e-04, 2.23223e-04},
-                              {0, 1.66825e-04, 0},
-                              {1.38227e-06, 0, 2.8807e-04},
-                              {6.82507e-06, 0, 0},
-                              {0, 0, 2.8807e-04}};
+TEST_CASE("A GEMM beside two collectives gets the SMs that they leave") {
+  // SMs (0): all, 17 % and 13 %; the collectives are at full speed until 1, so the GEMM gets 70 %
+  // until then and all for the missing 0.3.
   Recorder r;
-  for (int task = 0; task < 3; ++task) {
-    std::vector<Share> shares;
-    for (int resource = 0; resource < 7; ++resource) {
-      if (asked[resource][task] > 0) shares.push_back({resource, asked[resource][task]});
-    }
-    r.tasks.start(task, shares);
-  }
+  r.tasks.start(0, 1.0, std::vector<Ask>{{0, 1.0}, {1, 0.2}});
+  r.tasks.start(1, 1.0, std::vector<Ask>{{0, 0.17}, {1, 0.17}, {2, 0.78}});
+  r.tasks.start(2, 1.0, std::vector<Ask>{{0, 0.13}, {1, 0.24}, {2, 0.18}, {3, 0.58}});
   r.tasks.run();
-  // Nothing contends with the short task at its full rate.
-  CHECK(r.ends[0] == doctest::Approx(6.82507e-06));
-  // The other two ask resource 1 for 4.219e-4 together, and both for more than their time alone.
-  CHECK(std::max(r.ends[1], r.ends[2]) >= 4.2190e-04);
-  CHECK(std::max(r.ends[1], r.ends[2]) <= 1.66825e-04 + 2.8807e-04);
+  CHECK(r.ends[1] == doctest::Approx(1));
+  CHECK(r.ends[2] == doctest::Approx(1));
+  CHECK(r.ends[0] == doctest::Approx(1.3));
+}
+
+TEST_CASE("Two bottlenecks and a short task are solved, where SimGrid's own solver aborts") {
+  // Microseconds. The short task hardly touches the others. Of those two, a (167 alone) and b (288
+  // alone), resource 1 is the bottleneck: both get half of it, 0.5/139 and 0.5/283 of their work a
+  // microsecond; resource 2 is then 167 * 0.5/139 + 223 * 0.5/283 = 0.994 full, so it does not hold
+  // them. a ends after 139/0.5 = 278; b has then done 139/283 of its work, and the rest goes as
+  // alone: 288 * (1 - 139/283) = 146.5.
+  const double us = 1e-6;
+  Recorder r;
+  r.tasks.start(0, 6.8 * us, std::vector<Ask>{{0, 0.56 / 6.8}, {3, 1.4 / 6.8}});
+  r.tasks.start(1, 167 * us, std::vector<Ask>{{1, 139.0 / 167}, {2, 1.0}});
+  r.tasks.start(2, 288 * us,
+                std::vector<Ask>{{0, 280.0 / 288}, {1, 283.0 / 288}, {2, 223.0 / 288}, {3, 1.0}});
+  r.tasks.run();
+  CHECK(r.ends[0] == doctest::Approx(6.8 * us));
+  CHECK(r.ends[1] == doctest::Approx(278 * us));
+  CHECK(r.ends[2] == doctest::Approx((278 + 288 * (1 - 139.0 / 283)) * us));
+}
+
+TEST_CASE("A task that shares nothing with the others is not held up by them, however many") {
+  Recorder r;
+  for (int i = 0; i < SimgridTasks::max_tasks; ++i) r.tasks.start(i, 1.0 + i, {});
+  r.tasks.run();
+  for (int i = 0; i < SimgridTasks::max_tasks; ++i) {
+    CAPTURE(i);
+    REQUIRE(r.ends[i] == doctest::Approx(1.0 + i).epsilon(1e-9));
+  }
 }
 
 TEST_CASE("Time counts from the start of each run") {
   for (int i = 0; i < 3; ++i) {
     Recorder r;
     CHECK(r.tasks.now() == 0);
-    r.tasks.start(0, std::vector<Share>{{5, 2.0}});
+    r.tasks.start(0, 2.0, all);
     r.tasks.ring_at(1.0, 1);
     r.tasks.run();
     CHECK(r.ends[0] == doctest::Approx(2));
@@ -94,7 +110,7 @@ TEST_CASE("Time counts from the start of each run") {
 TEST_CASE("After silence nothing is told, and the next run starts clean") {
   {
     Recorder r;
-    r.tasks.start(0, std::vector<Share>{{0, 2.0}});
+    r.tasks.start(0, 2.0, all);
     r.tasks.ring_at(1.0, 1);
     r.tasks.silence();
     r.tasks.run();
@@ -102,7 +118,7 @@ TEST_CASE("After silence nothing is told, and the next run starts clean") {
     CHECK(r.bells.empty());
   }
   Recorder r;
-  r.tasks.start(0, std::vector<Share>{{0, 1.0}});
+  r.tasks.start(0, 1.0, all);
   r.tasks.run();
   CHECK(r.ends[0] == doctest::Approx(1));
 }
@@ -119,7 +135,7 @@ TEST_CASE("Handlers of signals and of terminate are the program's own after a ru
   sigaction(SIGSEGV, nullptr, &before[1]);
   const std::terminate_handler terminate = std::get_terminate();
   Recorder r;
-  r.tasks.start(0, std::vector<Share>{{0, 1.0}});
+  r.tasks.start(0, 1.0, all);
   r.tasks.run();
   struct sigaction after[2];
   sigaction(SIGINT, nullptr, &after[0]);
