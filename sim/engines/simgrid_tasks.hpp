@@ -32,6 +32,9 @@
 //     differs from the exact one by the clock's rounding is the caller's to round.
 //   * It sees neither the command line nor the signal handlers: both are kept from it.
 //
+// Cost: 3 us a task with up to three in flight, 10 us with 12, 150 us with 96 (the solver works on
+// a dense matrix of the running tasks): ranks are folded into few roles.
+//
 // One run at a time, from one thread. Tested by tests/unit/engines/simgrid_tasks_test.cpp.
 
 #include <span>
