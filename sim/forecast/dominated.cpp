@@ -12,8 +12,8 @@ void drop_dominated(CostTable& table) {
   std::vector<Seconds> asked(n);
   for (const Segment& segment : table.segments) {
     std::fill(asked.begin(), asked.end(), 0.0);
-    for (std::int32_t i = 0; i < segment.demands.count; ++i) {
-      const Demand& d = table.demands[static_cast<std::size_t>(segment.demands.first + i)];
+    for (std::size_t i = 0; i < static_cast<std::size_t>(segment.demands.count); ++i) {
+      const Demand& d = table.demands[static_cast<std::size_t>(segment.demands.first) + i];
       asked[static_cast<std::size_t>(d.resource)] += d.seconds;
     }
     for (std::size_t a = 0; a < n; ++a) {
@@ -38,8 +38,8 @@ void drop_dominated(CostTable& table) {
   std::vector<Demand> demands;
   for (Segment& segment : table.segments) {
     const auto first = static_cast<std::int32_t>(demands.size());
-    for (std::int32_t i = 0; i < segment.demands.count; ++i) {
-      const Demand& d = table.demands[static_cast<std::size_t>(segment.demands.first + i)];
+    for (std::size_t i = 0; i < static_cast<std::size_t>(segment.demands.count); ++i) {
+      const Demand& d = table.demands[static_cast<std::size_t>(segment.demands.first) + i];
       const ResourceIndex now = renamed[static_cast<std::size_t>(d.resource)];
       if (now >= 0) demands.push_back({now, d.seconds});
     }

@@ -67,6 +67,10 @@ std::vector<Change> more_sharding(const Scenario& s) {
     list.push_back(std::move(change));
   };
   const bool sharded = now.kind == StrategyKind::fsdp2 || now.kind == StrategyKind::zero3;
+  if (now.kind == StrategyKind::ddp) with("strategy zero1", StrategyKind::zero1);
+  if (now.kind == StrategyKind::ddp || now.kind == StrategyKind::zero1) {
+    with("strategy zero2", StrategyKind::zero2);
+  }
   // Within one node hsdp would be fsdp2.
   const Cluster cluster = resolve_cluster(s);
   if (cluster.nodes > 1 && (now.kind == StrategyKind::ddp || now.kind == StrategyKind::zero1 ||
@@ -78,22 +82,40 @@ std::vector<Change> more_sharding(const Scenario& s) {
   return list;
 }
 
-// More GPUs help only where something is sharded over them.
+Scenario with_gpus(const Scenario& s, std::int64_t gpus, bool hsdp) {
+  Scenario changed = s;
+  changed.nodes.reset();
+  changed.gpus = gpus;
+  if (hsdp) changed.shard_group = gpus;
+  return changed;
+}
+
+// More GPUs help only where something is sharded over them: the fewest that fit, in whole nodes.
+// Memory a GPU falls with their number, so the fewest are found by doubling and then halving.
 std::vector<Change> more_gpus(const Scenario& s) {
-  std::vector<Change> list;
   const Resolved now = resolve(s);
-  if (now.step.mesh.shard == 1) return list;
+  if (now.step.mesh.shard == 1) return {};
   const bool hsdp = now.step.mesh.replicate > 1;
-  for (std::int64_t n = 2ll * now.cluster.world_size; n <= most_gpus; n *= 2) {
-    Change change{hsdp ? fmt::format("{} GPUs and a shard group of {}", n, n)
-                       : fmt::format("{} GPUs instead of {}", n, now.cluster.world_size),
-                  s};
-    change.scenario.nodes.reset();
-    change.scenario.gpus = n;
-    if (hsdp) change.scenario.shard_group = n;
-    list.push_back(std::move(change));
+  const auto enough = [&](std::int64_t gpus) { return scenario_fits(with_gpus(s, gpus, hsdp)); };
+  std::int64_t too_few = now.cluster.world_size;
+  std::int64_t fewest = 2 * too_few;
+  while (fewest <= most_gpus && !enough(fewest)) {
+    too_few = fewest;
+    fewest *= 2;
   }
-  return list;
+  if (fewest > most_gpus) return {};
+  while (fewest - too_few > 1) {
+    const std::int64_t middle = too_few + (fewest - too_few) / 2;
+    (enough(middle) ? fewest : too_few) = middle;
+  }
+  const std::int64_t node = now.cluster.gpus_per_node;
+  const std::int64_t whole = fewest > node ? round_up(fewest, node) : fewest;
+  const std::int64_t gpus = enough(whole) ? whole : fewest;
+  std::string words = fmt::format("{} GPUs", gpus);
+  if (hsdp) words += fmt::format(" and a shard group of {}", gpus);
+  words += fmt::format(" instead of {}", now.cluster.world_size);
+  if (gpus != fewest) words += fmt::format(" ({} would do)", fewest);
+  return {Change{words, with_gpus(s, gpus, hsdp)}};
 }
 
 using Changes = std::vector<Change> (*)(const Scenario&);

@@ -139,6 +139,41 @@ void refuse_options_of_others(const Scenario& s, const StrategyChoice& strategy)
   }
 }
 
+// Whether the GPU multiplies matrices in a dtype at all.
+bool multiplies(const Gpu& gpu, Dtype dtype) {
+  switch (dtype) {
+    case Dtype::bf16: return gpu.peak_bf16.has_value();
+    case Dtype::fp16: return gpu.peak_fp16.has_value();
+    case Dtype::tf32: return gpu.peak_tf32.has_value();
+    default: return gpu.peak_fp32.has_value();
+  }
+}
+
+// The recipe that was asked for, or the strategy's default; on GPUs before bf16 its fp16 twin.
+Precision resolve_precision(const Scenario& s, const StrategyChoice& strategy, const Gpu& gpu,
+                            std::vector<std::string>& notes) {
+  const bool has_bf16 = multiplies(gpu, Dtype::bf16);
+  const Precision precision =
+      precision_recipe(s.precision.value_or(default_precision(strategy.kind, has_bf16)));
+  if (!multiplies(gpu, precision.compute)) {
+    std::string accepted;
+    for (const std::string& name : precision_recipes_of(strategy.kind)) {
+      if (!multiplies(gpu, precision_recipe(name).compute)) continue;
+      accepted += (accepted.empty() ? "" : ", ") + name;
+    }
+    throw InputError(
+        s.where("precision"),
+        fmt::format("'{}' needs matrix products in {}, which {} does not have; "
+                    "accepted: {}",
+                    precision.name, to_string(precision.compute), gpu.full_name, accepted));
+  }
+  if (!s.precision && !has_bf16) {
+    notes.push_back(
+        fmt::format("precision {}: {} has no bf16 matrix products", precision.name, gpu.full_name));
+  }
+  return precision;
+}
+
 // Sizes that would overflow 64-bit byte counts, and that no GPU holds.
 void check_sizes(const Scenario& s, const Workload& workload, const Model& model) {
   const auto b = static_cast<double>(workload.micro_batch);
@@ -236,7 +271,7 @@ Resolved resolve(const Scenario& s) {
   step.workload.fused_attention = s.fused_attention.value_or(true);
   step.workload.fused_elementwise = r.profile.fused_elementwise;
   step.workload.fused_loss = r.profile.fused_loss;
-  step.precision = precision_recipe(s.precision.value_or(default_precision(strategy.kind)));
+  step.precision = resolve_precision(s, strategy, r.cluster.machine.gpu, r.notes);
   step.workload.compute_dtype = step.precision.compute;
   step.workload.autocast_weights = step.precision.autocast;
   step.accumulation = static_cast<int>(s.accumulation.value_or(1));

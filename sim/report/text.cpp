@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/report/format.hpp"
 #include "sim/report/report.hpp"
@@ -91,7 +92,7 @@ class Page {
   }
 
   std::string bar(double fraction) const {
-    const int cells = std::clamp(static_cast<int>(fraction * bar_width + 0.5), 0, bar_width);
+    const int cells = std::clamp(static_cast<int>(std::lround(fraction * bar_width)), 0, bar_width);
     std::string out;
     for (int i = 0; i < cells; ++i) out += options_.unicode ? "\u2588" : "#";
     return out;
@@ -112,8 +113,13 @@ class Page {
             ? fmt::format("sharded over {}", r_.mesh.shard)
             : fmt::format("sharded over {}, {} replicas", r_.mesh.shard, r_.mesh.replicate);
     line("{} ({}), {}", r_.strategy, r_.precision, mesh);
-    folded("", fmt::format("{} GPU{}: {} x {} ({}){}", r_.gpus, r_.gpus == 1 ? "" : "s", r_.nodes,
-                           r_.machine_name, r_.gpu, r_.nodes > 1 ? "; " + r_.network : ""));
+    const int last = r_.gpus - (r_.nodes - 1) * r_.gpus_per_node;
+    const std::string partly = r_.nodes > 1 && last != r_.gpus_per_node
+                                   ? fmt::format(", {} of them in the last", last)
+                                   : "";
+    folded("",
+           fmt::format("{} GPU{}{}: {} x {} ({}){}", r_.gpus, r_.gpus == 1 ? "" : "s", partly,
+                       r_.nodes, r_.machine_name, r_.gpu, r_.nodes > 1 ? "; " + r_.network : ""));
     line("{} engine, {} profile, NCCL {}, {} step", r_.engine, r_.profile, r_.nccl_version,
          r_.step);
     blank();
@@ -136,20 +142,22 @@ class Page {
     blank();
   }
 
-  void time_row(const std::string& name, Seconds seconds) {
+  // Rows that would print as 0.0 % are left out (JSON has every one), except the four that a reader
+  // looks for.
+  void time_row(const std::string& name, Seconds seconds, bool always = false) {
     const double share = seconds / r_.step_time;
-    if (share < 5e-5) return;  // prints as 0.0 %; JSON has every row
+    if (share < 5e-5 && !always) return;
     line("  {:<40}{:>11}{:>8}   {}", name, grouped(seconds * 1e3, 2), percent(share), bar(share));
   }
 
   void time() {
     line("{:<42}{:>11}{:>8}", "where the step goes (compute stream)", "ms", "");
     const TimeSplit& s = r_.split;
-    time_row("compute", s.compute);
+    time_row("compute", s.compute, true);
     time_row("bucket and shard copies", s.copies);
     time_row("interference", s.interference);
-    time_row("optimizer", s.optimizer);
-    time_row("host", s.host);
+    time_row("optimizer", s.optimizer, true);
+    time_row("host", s.host, true);
     time_row("other waits", s.other);
     for (const ExposedPart& part : s.exposed) {
       std::string cause = part.cause;
