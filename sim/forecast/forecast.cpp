@@ -96,6 +96,11 @@ Forecast forecast(Resolved resolved) {
   report.fits = fits(report.memory, report.capacity);
   report.notes = f.schedule.notes;
   report.notes.insert(report.notes.end(), r.notes.begin(), r.notes.end());
+  if (r.first_step && f.schedule.roles[0].steps.size() == 1) {
+    report.notes.push_back(report.strategy +
+                           " has no first step of its own: this is the steady "
+                           "one, alone, with an idle machine before it");
+  }
   return f;
 }
 

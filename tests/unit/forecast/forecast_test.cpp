@@ -70,6 +70,29 @@ TEST_CASE("DDP on 8 GPUs sends 2 (n-1)/n of the fp32 gradients around rings, (1 
   CHECK(sent(h100, CollectiveKind::all_reduce) == doctest::Approx(1.125 * 497'759'232));
 }
 
+TEST_CASE("DDP's first step reduces the whole model at once, the steady one in 13 buckets") {
+  // E-7: gpt2, fp32 gradients: one bucket of 497,759,232 B, then 13.
+  const Report first = run(small("ddp", 8, "engine = \"formula\"\nstep = \"first\"\n")).report;
+  REQUIRE(first.collectives.size() == 1);
+  CHECK(first.collectives.front().calls == 1);
+  CHECK(first.collectives.front().bytes == 497'759'232);
+  CHECK(first.notes.empty());
+  int calls = 0;
+  Bytes bytes = 0;
+  for (const CollectiveRow& row : run(small("ddp", 8)).report.collectives) {
+    calls += row.calls;
+    bytes += row.calls * row.bytes;
+  }
+  CHECK(calls == 13);
+  CHECK(bytes == 497'759'232);
+  // Nothing of the single reduction overlaps backward.
+  CHECK(first.split.exposed_total() > 0.9 * first.collectives.front().mean_seconds);
+  // fsdp2 has no first step of its own, and says so.
+  const Report fsdp2 = run(small("fsdp2", 8, "step = \"first\"\n")).report;
+  REQUIRE(fsdp2.notes.size() >= 1);
+  CHECK(fsdp2.notes.back().find("no first step of its own") != std::string::npos);
+}
+
 TEST_CASE("HSDP keeps gathers in the node and sends only the all-reduce between nodes") {
   const Report r = run(small("hsdp", 32, "engine = \"formula\"\n")).report;
   for (const CollectiveRow& row : r.collectives) {
@@ -100,11 +123,51 @@ TEST_CASE("a step that does not fit says what would make it fit, and that does")
   const Forecast f = run(text);
   CHECK_FALSE(f.report.fits);
   CHECK(f.report.memory.front().peak > f.report.capacity);
-  REQUIRE(f.report.smallest_change.find("strategy fsdp2") != std::string::npos);
+  REQUIRE(f.report.smallest_change == "strategy zero1");
   const Forecast changed =
-      run("model = \"llama-3-8b\"\ncluster = \"dgx-h100\"\nstrategy = \"fsdp2\"\nseq_len = 2048\n");
+      run("model = \"llama-3-8b\"\ncluster = \"dgx-h100\"\nstrategy = \"zero1\"\nseq_len = 2048\n");
   CHECK(changed.report.fits);
   CHECK(changed.report.smallest_change.empty());
+}
+
+TEST_CASE("more GPUs are the fewest that fit, in whole nodes: one less than said does not fit") {
+  const auto gpus = [](int n) {
+    return run(
+        "model = \"llama-3-70b\"\ncluster = \"dgx-h100\"\nstrategy = \"fsdp2\"\n"
+        "checkpointing = \"full\"\ngpus = " +
+        std::to_string(n) + "\n");
+  };
+  const Forecast f = gpus(16);
+  CHECK_FALSE(f.report.fits);
+  CHECK(f.report.smallest_change == "24 GPUs instead of 16 (18 would do)");
+  CHECK_FALSE(gpus(17).report.fits);
+  CHECK(gpus(18).report.fits);
+  CHECK(gpus(24).report.fits);
+}
+
+TEST_CASE("every machine of the catalog runs by default, in fp16 where it has no bf16") {
+  int in_fp16 = 0;
+  for (const std::string& machine : catalog_machines()) {
+    for (const char* strategy : {"ddp", "fsdp2"}) {
+      CAPTURE(machine);
+      const Forecast f = run("model = \"gpt2\"\ncluster = \"" + machine + "\"\nstrategy = \"" +
+                             std::string(strategy) + "\"\nengine = \"formula\"\n");
+      CHECK(f.report.step_time > 0);
+      CHECK(f.report.mfu > 0);
+      CHECK(f.report.mfu < 1);
+      in_fp16 += f.report.precision.find("fp16") != std::string::npos;
+    }
+  }
+  CHECK(in_fp16 >= 8);  // DGX-1V, DGX-2, two TITAN RTX machines
+}
+
+TEST_CASE("a recipe that the GPU cannot multiply in is refused with those that it can") {
+  CHECK_THROWS_WITH_AS(
+      run("model = \"gpt2\"\ncluster = \"dgx-2\"\nstrategy = \"ddp\"\n"
+          "precision = \"amp-bf16\"\n"),
+      "s.toml:4: precision: 'amp-bf16' needs matrix products in bf16, which NVIDIA "
+      "Tesla V100 SXM2 32GB does not have; accepted: amp-fp16, fp16-master, fp32",
+      InputError);
 }
 
 TEST_CASE("the world size is padded in, and the report says so") {
