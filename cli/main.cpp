@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
   using namespace stepcast;
   std::signal(SIGPIPE, SIG_DFL);  // `stepcast ... | head` ends quietly
   spdlog::set_default_logger(spdlog::stderr_logger_st("stepcast"));
-  spdlog::set_pattern("stepcast: %v (%E.%e)");
+  spdlog::set_pattern("stepcast: %T.%e %v");
   spdlog::set_level(spdlog::level::off);
   try {
     return cli::run(argc, argv);

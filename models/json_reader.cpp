@@ -126,8 +126,11 @@ JsonReader JsonReader::from_text(const std::string& text, const std::string& fil
   } catch (const Json::parse_error& error) {
     // Only where it stands: the library's own words carry its class names.
     throw InputError({file, line_at(text, error.byte), ""},
-                     error.byte >= text.size() ? "ends in the middle of a value: not valid JSON"
-                                               : "is not valid JSON here");
+                     error.byte >= text.size()
+                         ? "ends in the middle of a value: not valid JSON; accepted: a "
+                           "whole config.json"
+                         : "is not valid JSON here; accepted: a Hugging "
+                           "Face config.json");
   } catch (const Json::exception&) {
     throw InputError({file, 0, ""}, "holds a number that JSON readers cannot represent");
   }
@@ -151,6 +154,7 @@ Where JsonReader::where(std::string_view key) const {
   if (where.line == 0 && !node_->path.empty()) {
     where.line = line_of_json_key(*node_->text, node_->path);
   }
+  if (where.line == 0) where.line = 1;  // missing from the file's own object
   return where;
 }
 

@@ -27,6 +27,8 @@ enum class StrategyKind : std::uint8_t { dp, ddp, zero1, zero2, zero3, fsdp1, fs
 //   bf16-mixed-reduce-bf16   the same with bf16 reduction
 //   bf16-master  bf16 parameters and gradients, fp32 master copy and moments (Megatron, DeepSpeed)
 //   bf16-pure    everything bf16, moments too
+//   amp-fp16, fp16-mixed, fp16-master   the same with fp16, for GPUs without bf16 matrix products:
+//                gradients are unscaled and the host reads whether any overflowed (GradScaler)
 //   fp32, tf32   everything fp32; tf32 computes matrix products in TF32
 struct Precision {
   std::string name = "bf16-mixed";
@@ -43,7 +45,8 @@ struct Precision {
 Precision precision_recipe(const std::string& name);  // InputError lists the names
 std::vector<std::string> precision_recipes();
 std::vector<std::string> precision_recipes_of(StrategyKind kind);  // the default first
-std::string default_precision(StrategyKind kind);
+// Where the GPU has no bf16 matrix products, the fp16 twin of the default.
+std::string default_precision(StrategyKind kind, bool has_bf16 = true);
 
 // When gradients are reduced across micro-batches of one step.
 enum class AccumulationSync : std::uint8_t {

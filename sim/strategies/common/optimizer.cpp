@@ -49,6 +49,17 @@ OpIndex optimizer_step(ScheduleBuilder& builder, const TrainingStep& step, Strea
   static const Name verb("adamw");
   builder.at(Phase::optimizer);
   builder.host_work(cost, 1);
+  if (step.precision.compute == Dtype::fp16) {
+    static const Name unscale("unscale");
+    static const Name rule("amp.found-inf-read-by-the-host");
+    const Bytes bytes = elements * bytes_per_element(step.precision.parameter);
+    const Kernel scaled = memory_bound(unscale, step.precision.parameter, bytes, bytes);
+    builder.rule(rule);
+    builder.compute(unscale, compute, builder.kernels(std::span<const Kernel>(&scaled, 1)),
+                    gradients, gradients);
+    builder.host_wait_stream(compute);
+    builder.rule(Name());
+  }
   const Kernel kernel =
       adamw_kernel(step.precision, elements,
                    static_cast<std::int64_t>(step.model.parameters.size()), step.fused_optimizer);

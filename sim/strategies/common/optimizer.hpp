@@ -7,6 +7,9 @@
 // written, 28 B too; everything bf16: 8 + 6 = 14 B. The foreach variant makes a pass over memory an
 // arithmetic operation: about 2.25 times the bytes.
 //
+// fp16 has a loss scale: before the step the gradients are unscaled in place (8 B an fp32 gradient)
+// and the host reads whether any is infinite, so it waits for the device (R5).
+//
 // Launches: PyTorch's multi_tensor_apply packs at most 36 tensors and 320 chunks of 65,536 elements
 // into one launch. Tested by tests/unit/strategies/optimizer_test.cpp.
 

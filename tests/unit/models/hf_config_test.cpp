@@ -147,13 +147,13 @@ TEST_CASE("what a file leaves out has transformers' default") {
 
 TEST_CASE("a missing size is named, not defaulted") {
   CHECK(error_of(replaced(llama(), "\"hidden_size\": 4096,\n", "")) ==
-        "config.json: hidden_size: is missing; accepted: an integer");
+        "config.json:1: hidden_size: is missing; accepted: an integer");
   CHECK(error_of(R"({"hidden_size": 4096})") ==
-        "config.json: model_type: is missing; accepted: one of the families that are read");
+        "config.json:1: model_type: is missing; accepted: one of the families that are read");
   CHECK(error_of(R"({"model_type": "gpt2", "n_embd": 768})") ==
-        "config.json: n_layer: is missing; accepted: an integer");
+        "config.json:1: n_layer: is missing; accepted: an integer");
   CHECK(error_of(R"({"model_type": "mpt", "d_model": 768})") ==
-        "config.json: n_layers: is missing; accepted: an integer");
+        "config.json:1: n_layers: is missing; accepted: an integer");
 }
 
 TEST_CASE("a bad value is named with its line") {
@@ -215,13 +215,18 @@ TEST_CASE("families and variants that are not built are refused, not misread") {
 }
 
 TEST_CASE("text that is not JSON is refused at its line") {
-  CHECK(error_of("") == "config.json:1: ends in the middle of a value: not valid JSON");
+  CHECK(error_of("") ==
+        "config.json:1: ends in the middle of a value: not valid JSON; accepted: a whole "
+        "config.json");
   CHECK(error_of(llama().substr(0, 60)) ==
-        "config.json:4: ends in the middle of a value: not valid JSON");
-  CHECK(error_of("{\n\"model_type\": 'llama'\n}") == "config.json:2: is not valid JSON here");
+        "config.json:4: ends in the middle of a value: not valid JSON; accepted: a whole "
+        "config.json");
+  CHECK(error_of("{\n\"model_type\": 'llama'\n}") ==
+        "config.json:2: is not valid JSON here; accepted: a Hugging Face config.json");
   CHECK(error_of("[1]") == "config.json:1: is an array; accepted: an object of keys and values");
   CHECK(error_of(std::string(100000, '[')) ==
-        "config.json:1: ends in the middle of a value: not valid JSON");
+        "config.json:1: ends in the middle of a value: not valid JSON; accepted: a whole "
+        "config.json");
   CHECK_THROWS_AS(model_from_hf_config(data + "/no-such-file.json"), InputError);
 }
 

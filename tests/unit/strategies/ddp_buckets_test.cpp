@@ -1,4 +1,4 @@
-// Bucket layouts, worked out by hand or run with PyTorch 1.13.1 (docs/sources.md, E-1 to E-7).
+// Bucket layouts, worked out by hand or run with PyTorch 1.13.1 (docs/sources.md, E-1 to E-6).
 
 #include <doctest/doctest.h>
 
