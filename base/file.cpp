@@ -33,8 +33,57 @@ std::string read_file(const std::string& path, std::int64_t max_bytes) {
   return text;
 }
 
+namespace {
+
+// "" when it worked, else why not.
+std::string write_all(const std::string& path, std::string_view text) {
+  errno = 0;
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+  out.flush();
+  return out ? "" : std::strerror(errno);
+}
+
+}  // namespace
+
+namespace {
+
+// A device, a pipe or a socket is written to; only a regular file can be replaced.
+void write_through(const std::string& path, std::string_view text) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (file < 0) {
+    throw InputError({path, 0, ""}, std::string("cannot be written: ") + std::strerror(errno));
+  }
+  while (!text.empty()) {
+    const ssize_t written = ::write(file, text.data(), text.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      const std::string reason = std::strerror(errno);
+      ::close(file);
+      throw InputError({path, 0, ""}, "cannot be written: " + reason);
+    }
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  ::close(file);
+}
+
+}  // namespace
+
 void write_file(const std::string& path, std::string_view text) {
-  const std::string beside = path + ".tmp" + std::to_string(::getpid());
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);  // of what a link leads to
+  if (fs::is_directory(status)) {
+    throw InputError({path, 0, ""}, "cannot be written: is a directory; accepted: a file");
+  }
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    write_through(path, text);
+    return;
+  }
+  // Beside the file itself, not beside a link to it.
+  const fs::path linked = fs::weakly_canonical(path, error);
+  const std::string target = error ? path : linked.string();
+  const std::string beside = target + ".tmp" + std::to_string(::getpid());
   {
     std::ofstream out(beside, std::ios::binary | std::ios::trunc);
     out.write(text.data(), static_cast<std::streamsize>(text.size()));
@@ -42,15 +91,14 @@ void write_file(const std::string& path, std::string_view text) {
     if (!out) {
       const std::string reason = std::strerror(errno);
       std::error_code ignored;
-      std::filesystem::remove(beside, ignored);
+      fs::remove(beside, ignored);
       throw InputError({path, 0, ""}, "cannot be written: " + reason);
     }
   }
-  std::error_code error;
-  std::filesystem::rename(beside, path, error);
+  fs::rename(beside, target, error);
   if (error) {
     std::error_code ignored;
-    std::filesystem::remove(beside, ignored);
+    fs::remove(beside, ignored);
     throw InputError({path, 0, ""}, "cannot be written: " + error.message());
   }
 }

@@ -5,9 +5,13 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <iterator>
+#include <sstream>
+#include <stdexcept>
 
 #include "base/error.hpp"
 #include "base/version.hpp"
@@ -72,7 +76,10 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& done) {  // --help, --version
-    return app.exit(done);
+    std::ostringstream text;
+    const int code = app.exit(done, text, text);
+    print(text.str());
+    return code;
   } catch (const CLI::ParseError& error) {
     return fail(error.what(), 2);
   }
@@ -97,8 +104,10 @@ int run(int argc, char** argv) {
 }  // namespace
 
 void print(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (!written || std::fflush(stdout) != 0) {
+    throw std::runtime_error(std::string("standard output: ") + std::strerror(errno));
+  }
 }
 
 }  // namespace stepcast::cli

@@ -182,3 +182,11 @@ TEST_CASE("everything that is listed can be shown") {
   CHECK(run("list profiles").code == 0);
   CHECK(run("list strategies").out.find("fsdp2    precision bf16-mixed") != std::string::npos);
 }
+
+TEST_CASE("a trace may go to a pipe, and what cannot be written is an error") {
+  const Output piped = run(small + "--strategy ddp --engine formula --json --trace /dev/stderr");
+  CHECK(piped.code == 0);
+  CHECK(Json::accept(piped.out));
+  const Output full = run("list models 2>/dev/null >/dev/full; exit $? #");
+  CHECK(full.code == 1);
+}

@@ -77,3 +77,16 @@ TEST_CASE("a file that cannot be written is an input error, and the old one stay
   CHECK(fs::is_directory(folder.path / "busy" / "inside"));
   CHECK(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()) == 1);
 }
+
+TEST_CASE("a device or a link is written through, never replaced by a file") {
+  // By links in a folder of the test's own: should the rule break, only the links are lost.
+  const Folder folder;
+  fs::create_symlink("/dev/full", folder / "full");
+  CHECK_THROWS_AS(write_file(folder / "full", "x"), InputError);
+  CHECK(fs::is_symlink(folder / "full"));
+  write_file(folder / "a", "old and longer");
+  fs::create_symlink(folder / "a", folder / "link");
+  write_file(folder / "link", "new");
+  CHECK(fs::is_symlink(folder / "link"));
+  CHECK(read_file(folder / "a") == "new");
+}
