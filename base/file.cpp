@@ -35,19 +35,6 @@ std::string read_file(const std::string& path, std::int64_t max_bytes) {
 
 namespace {
 
-// "" when it worked, else why not.
-std::string write_all(const std::string& path, std::string_view text) {
-  errno = 0;
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
-  out.flush();
-  return out ? "" : std::strerror(errno);
-}
-
-}  // namespace
-
-namespace {
-
 // A device, a pipe or a socket is written to; only a regular file can be replaced.
 void write_through(const std::string& path, std::string_view text) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);

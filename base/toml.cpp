@@ -47,7 +47,39 @@ std::string bounds_text(TomlTable::Bounds b) {
 
 TomlTable::TomlTable(std::shared_ptr<Node> node) : node_(std::move(node)) {}
 
+namespace {
+
+// The parser follows dotted keys by recursion: a.a.a... must not exhaust the stack.
+constexpr int most_key_parts = 64;
+
+void refuse_deep_keys(std::string_view text, const std::string& file) {
+  int line = 1;
+  int dots = 0;
+  char quote = 0;  // of the string we are in; '#' in a comment
+  for (const char c : text) {
+    if (c == '\n') {
+      ++line;
+      dots = 0;
+      quote = 0;
+    } else if (quote != 0) {
+      if (c == quote && c != '#') quote = 0;
+    } else if (c == '#') {
+      quote = '#';
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '=' || c == ',' || c == '{' || c == '}') {
+      dots = 0;
+    } else if (c == '.' && ++dots >= most_key_parts) {
+      throw InputError({file, line, ""},
+                       fmt::format("a key of more than {} parts; accepted: fewer", most_key_parts));
+    }
+  }
+}
+
+}  // namespace
+
 TomlTable TomlTable::from_text(std::string_view text, const std::string& file) {
+  refuse_deep_keys(text, file);
   auto node = std::make_shared<Node>();
   try {
     node->root = std::make_shared<toml::table>(toml::parse(text, file));

@@ -72,7 +72,13 @@ Scenario ScenarioFlags::read() const {
     if (option.count() == 0) return;
     const Where where{.file = flag_of(key.name), .line = 0, .key = ""};
     std::string text = texts_.at(key.name);
-    if (text.empty()) text = "true";  // a switch without a value
+    if (text.empty()) {
+      using Field = std::remove_reference_t<decltype(field)>;
+      if (!std::is_same_v<Field, std::optional<bool>>) {
+        throw InputError(where, "'' is not accepted; accepted: a value");
+      }
+      text = "true";  // a switch without a value
+    }
     parse(where, text, field);
     scenario.said[key.name] = where;
   });

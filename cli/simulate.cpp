@@ -33,7 +33,7 @@ bool on_terminal() { return isatty(STDOUT_FILENO) == 1; }
 
 int tables(const Scenario& scenario, const Options& options) {
   if (options.schedule || !options.trace.empty() || !options.picture.empty()) {
-    const char* flag = options.schedule         ? "--schedule"
+    const char* flag = options.schedule        ? "--schedule"
                        : options.trace.empty() ? "--picture"
                                                : "--trace";
     throw InputError({.file = flag, .line = 0, .key = ""},
@@ -53,6 +53,15 @@ int simulate(const Options& options, const ScenarioFlags& flags) {
   }
   if (scenario.params) return tables(scenario, options);
 
+  if (scenario.gpu) {
+    throw InputError(scenario.where("gpu"),
+                     "applies to --params only: with a model the machine (--cluster) has the GPU");
+  }
+  if (!options.trace.empty() && options.trace == options.picture) {
+    throw InputError({.file = "--picture", .line = 0, .key = ""},
+                     "'" + options.picture + "' is where --trace writes; accepted: another file");
+  }
+
   const Forecast f = forecast(scenario);
   spdlog::info("{}: {} ops a step, {} spans, {} distinct costs", f.schedule.name,
                f.report.ops_per_step, f.timeline.spans.size(), f.costs.costs.size());
@@ -62,8 +71,8 @@ int simulate(const Options& options, const ScenarioFlags& flags) {
   }
   if (!options.picture.empty()) {
     PictureOptions picture;
-    picture.title = fmt::format("{} on {} GPUs, {}", f.schedule.name, f.report.gpus,
-                                f.report.machine_name);
+    picture.title =
+        fmt::format("{} on {} GPUs, {}", f.schedule.name, f.report.gpus, f.report.machine_name);
     picture.capacity = f.report.capacity;
     write_file(options.picture, to_picture(f.schedule, f.timeline, picture));
     spdlog::info("picture written to {}", options.picture);

@@ -211,8 +211,22 @@ constexpr std::array<ModelType, 6> model_types{{{"llama", read_llama},
                                                 {"gpt2", read_gpt2},
                                                 {"mpt", read_mpt}}};
 
+// All of them cost the same here: one pass over the MLP's inner activations. A name that is none of
+// them may be something else, so it is refused.
+void check_activation(const JsonReader& json) {
+  static const std::vector<std::string> known{
+      "silu", "swish", "gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "quick_gelu", "relu"};
+  for (const char* key : {"hidden_act", "activation_function"}) {
+    const auto name = json.optional_string(key);
+    if (name && std::find(known.begin(), known.end(), *name) == known.end()) {
+      throw not_accepted(json.where(key), *name, known);
+    }
+  }
+}
+
 Read read_architecture(const JsonReader& json) {
   const std::string type = json.string("model_type", "one of the families that are read");
+  check_activation(json);
   for (const ModelType& known : model_types) {
     if (known.name == type) return known.read(json);
   }

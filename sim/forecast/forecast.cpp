@@ -104,8 +104,27 @@ Forecast forecast(Resolved resolved) {
   return f;
 }
 
+namespace {
+
+// The strategies name a key without knowing where it was said ("wrap: ..."); the scenario does.
+InputError at_its_place(const Scenario& scenario, const InputError& error) {
+  const std::string text = error.what();
+  const std::size_t colon = text.find(": ");
+  if (colon == std::string::npos) return error;
+  const std::string key = text.substr(0, text.find(' ') < colon ? text.find(' ') : colon);
+  if (scenario.said.find(key) == scenario.said.end()) return error;
+  return {scenario.where(key), text.substr(colon + 2)};
+}
+
+}  // namespace
+
 Forecast forecast(const Scenario& scenario, const ForecastOptions& options) {
-  Forecast f = forecast(resolve(scenario));
+  Forecast f;
+  try {
+    f = forecast(resolve(scenario));
+  } catch (const InputError& error) {
+    throw at_its_place(scenario, error);
+  }
   if (!f.report.fits && options.search_change) {
     f.report.smallest_change = smallest_change(scenario);
   }

@@ -36,6 +36,12 @@ TEST_CASE("wrong flags are refused with the flag, the value and what is accepted
   const Row rows[] = {
       {good + " --modle gpt2", {"--modle", "did you mean '--model'"}},
       {good + " --strategy=ddpp", {"--strategy", "ddpp", "did you mean 'ddp'"}},
+      {good + " --seq-len ''", {"--seq-len", "'' is not accepted"}},
+      {good + " --model ''", {"--model", "'' is not accepted"}},
+      {good + " --gpu b200", {"--gpu", "--params only"}},
+      {good + " --precision foo", {"--precision", "'foo'", "amp-bf16"}},
+      {good + " --precision bf16-mixed", {"--precision", "'bf16-mixed'", "amp-bf16"}},
+      {good + " --trace same.json --picture same.json", {"--picture", "same.json", "--trace"}},
       {good + " --nodes -4", {"--nodes", "-4", "1 to"}},
       {good + " --gpus 0", {"--gpus", "0", "1 to"}},
       {good + " --micro-batch two", {"--micro-batch", "'two'", "whole number"}},

@@ -183,3 +183,16 @@ TEST_CASE("a table keeps the whole tree alive") {
   CHECK(inner->string("c") == "deep");
   CHECK(inner->where("c").key == "a.b.c");
 }
+
+TEST_CASE("a key of very many parts is refused instead of exhausting the stack") {
+  std::string key = "a";
+  for (int i = 0; i < 40000; ++i) key += ".a";
+  for (const std::string& text : {key + " = 1", "[" + key + "]", "x = {" + key + " = 1}"}) {
+    CHECK_THROWS_WITH_AS(TomlTable::from_text("b = 1\n" + text, "deep.toml"),
+                         "deep.toml:2: a key of more than 64 parts; accepted: fewer", InputError);
+  }
+  // Dots that are no key's.
+  const std::string dots(200, '.');
+  TomlTable t = TomlTable::from_text("# " + dots + "\ns = \"" + dots + "\"\n", "dots.toml");
+  CHECK(t.string("s") == dots);
+}
