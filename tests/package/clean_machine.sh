@@ -155,7 +155,7 @@ for task in "${tasks[@]}"; do
         tar -C /opt/unpacked --strip-components=1 -xf /dist/stepcast-*.tar.gz
         $(find /opt/unpacked -path "*/bin/stepcast" -type f) --version
         dpkg --purge stepcast >/dev/null
-        ! command -v stepcast'
+        [ ! -e /usr/bin/stepcast ]'
       ;;
   esac
   end
