@@ -26,11 +26,20 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME stepcast)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME stepcast-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF) # static libraries only
-list(
+string(
   JOIN
-  "libsimgrid-dev;libboost-graph-dev;libspdlog-dev;libfmt-dev;libtomlplusplus-dev;libcli11-dev;\
-nlohmann-json3-dev;libpugixml-dev"
   ", "
-  CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS)
+  CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
+  libsimgrid-dev
+  libboost-graph-dev
+  libspdlog-dev
+  libfmt-dev
+  libtomlplusplus-dev
+  libcli11-dev
+  nlohmann-json3-dev
+  libpugixml-dev
+  pkg-config)
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
+    "headers, static libraries and the CMake package of stepcast")
 
 include(CPack)

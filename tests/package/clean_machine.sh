@@ -7,8 +7,9 @@
 #   test      runs ./dev test
 #             each first as a user who may install nothing (one line says what is missing), and at
 #             the end once more without a network (nothing is left to fetch)
-#   package   installs dist/*.deb (made by ./dev package) with apt, runs stepcast --version and a
-#             forecast, then unpacks dist/*.tar.gz beside it and runs that too
+#   package   installs dist/stepcast_*.deb (made by ./dev package) with apt, runs stepcast --version
+#             and a forecast, then the program out of dist/*.tar.gz; installs stepcast-dev and builds
+#             tests/consumer with it
 # Default: demo test. Needs root, debootstrap and a Debian mirror; mirror and apt settings are those
 # of this machine's /etc/apt. The bare system is kept in build/clean-machine/base.tar for the next
 # run; --fresh makes it anew. Everything else is removed at the end, also after a failure: mounts
@@ -141,6 +142,7 @@ for task in "${tasks[@]}"; do
       ls dist/*.deb >/dev/null 2>&1 || die "no dist/*.deb: run ./dev package first"
       mkdir -p "$machine/dist"
       cp dist/* "$machine/dist/"
+      cp -r tests/consumer "$machine/consumer"
       # shellcheck disable=SC2016  # expanded on the clean machine
       inside -- 'set -e
         export DEBIAN_FRONTEND=noninteractive
@@ -154,7 +156,12 @@ for task in "${tasks[@]}"; do
         mkdir /opt/unpacked
         tar -C /opt/unpacked --strip-components=1 -xf /dist/stepcast-*.tar.gz
         $(find /opt/unpacked -path "*/bin/stepcast" -type f) --version
-        dpkg --purge stepcast >/dev/null
+        apt-get -qq -y install --no-install-recommends /dist/stepcast-dev_*.deb g++ cmake make \
+          >/dist/apt.log 2>&1 || { tail -n 15 /dist/apt.log; exit 1; }
+        cmake -S /consumer -B /tmp/consumer -Wno-dev >/dist/consumer.log && cmake --build /tmp/consumer \
+          >>/dist/consumer.log || { tail -n 15 /dist/consumer.log; exit 1; }
+        /tmp/consumer/consumer
+        dpkg --purge stepcast stepcast-dev >/dev/null
         [ ! -e /usr/bin/stepcast ]'
       ;;
   esac
