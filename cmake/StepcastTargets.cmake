@@ -1,21 +1,10 @@
 # Three verbs that every folder uses; nothing else in the tree calls add_library or add_executable.
 
-# A folder whose parts are not there yet is left out, with a line that says so.
-macro(stepcast_skip_unless_targets name)
-  foreach(needed ${ARGN})
-    if(needed MATCHES "^stepcast::" AND NOT TARGET ${needed})
-      message(STATUS "left out: ${name} (needs ${needed})")
-      return()
-    endif()
-  endforeach()
-endmacro()
-
 # stepcast_library(NAME SOURCES a.cpp ... [PUBLIC libs ...] [PRIVATE libs ...] [EMBED files ...])
 # One static library a folder, alias stepcast::NAME. EMBED compiles text files into the library;
 # read them with stepcast::embedded::NAME() (base/embedded.hpp).
 function(stepcast_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE;EMBED" ${ARGN})
-  stepcast_skip_unless_targets(${name} ${ARG_PUBLIC} ${ARG_PRIVATE})
   add_library(stepcast_${name} STATIC ${ARG_SOURCES})
   add_library(stepcast::${name} ALIAS stepcast_${name})
   set_target_properties(stepcast_${name} PROPERTIES EXPORT_NAME ${name})
@@ -51,7 +40,6 @@ function(stepcast_test name)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
-  stepcast_skip_unless_targets(test_${name} ${ARG_LINKS})
   add_executable(test_${name} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/doctest_main.cpp)
   target_compile_features(test_${name} PRIVATE cxx_std_20)
   target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR})
@@ -66,7 +54,6 @@ endfunction()
 # stepcast_program(NAME SOURCES a.cpp ... LINKS libs ...)
 function(stepcast_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
-  stepcast_skip_unless_targets(${name} ${ARG_LINKS})
   add_executable(${name} ${ARG_SOURCES})
   target_compile_features(${name} PRIVATE cxx_std_20)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
