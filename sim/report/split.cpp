@@ -156,10 +156,17 @@ class Splitter {
     const Seconds late = std::clamp(last_launch + span.solo / launches - (span.start + span.solo),
                                     0.0, length - solo);
     const Provenance p = provenance(span);
-    add(op.phase == Phase::optimizer ? split_.optimizer
-        : is_model_work(op)          ? split_.compute
-                                     : split_.copies,
-        solo, p);
+    if (op.kind == OpKind::collective) {
+      // On the compute stream itself (ZeRO's step, and all of ZeRO-1 and 2 without overlap_comm).
+      expose((op.phase == Phase::optimizer ? "step_" : "unhidden_") +
+                 std::string(to_string(op.collective)),
+             solo, p);
+    } else {
+      add(op.phase == Phase::optimizer ? split_.optimizer
+          : is_model_work(op)          ? split_.compute
+                                       : split_.copies,
+          solo, p);
+    }
     add(split_.host, late, host_);
     add(split_.interference, length - solo - late, p);
   }
@@ -174,6 +181,10 @@ class Splitter {
       cause = index_.op(*waiting).phase == Phase::forward ? "forward_" : "backward_";
     }
     cause += to_string(collective.collective);
+    expose(cause, seconds, p);
+  }
+
+  void expose(const std::string& cause, Seconds seconds, Provenance p) {
     for (ExposedPart& part : split_.exposed) {
       if (part.cause == cause) return add(part.seconds, seconds, p);
     }

@@ -152,3 +152,35 @@ TEST_CASE("what runs after the last op of the compute stream is the tail") {
   CHECK(exposed(split, "tail_all_reduce") == doctest::Approx(5));
   CHECK(split.total() == doctest::Approx(12));
 }
+
+TEST_CASE("a collective on the compute stream itself is exposed, not optimizer or copies") {
+  // forward 3, all-reduce 5 on the compute stream, adamw 1, all-gather 2 in the step: 11
+  ScheduleBuilder b("inline", Mesh{8, 1});
+  b.lane("main");
+  const StreamIndex compute = b.stream("compute");
+  const CommIndex world = b.communicator("world", Axis::world);
+  b.role("all", 0, 8);
+  b.step("steady");
+  b.at(Phase::forward, b.unit("u"));
+  b.compute("compute", compute, {}, {}, {});
+  b.at(Phase::backward, b.unit("u"));
+  b.collective("all_reduce", CollectiveKind::all_reduce, world, compute, Dtype::bf16, 10,
+               Reduction::sum, {}, {});
+  b.at(Phase::optimizer);
+  b.compute("adamw", compute, {}, {}, {});
+  b.collective("all_gather", CollectiveKind::all_gather, world, compute, Dtype::bf16, 10,
+               Reduction::none, {}, {});
+  const Schedule schedule = b.take();
+  const CostTable costs = costs_by(schedule, [](const Op& op) {
+    if (op.kind != OpKind::collective) return op.phase == Phase::forward ? 3.0 : 1.0;
+    return op.collective == CollectiveKind::all_reduce ? 5.0 : 2.0;
+  });
+  const TimeSplit split =
+      split_time(schedule, costs, run_once(schedule, costs), Provenance::measured);
+  CHECK(split.compute == doctest::Approx(3));
+  CHECK(split.optimizer == doctest::Approx(1));
+  CHECK(exposed(split, "unhidden_all_reduce") == doctest::Approx(5));
+  CHECK(exposed(split, "step_all_gather") == doctest::Approx(2));
+  CHECK(split.copies == 0);
+  CHECK(split.total() == doctest::Approx(11));
+}
