@@ -161,6 +161,11 @@ OpIndex ScheduleBuilder::compute(Name verb, StreamIndex stream, Range kernels,
   return last();
 }
 
+OpIndex ScheduleBuilder::one_kernel(Name verb, StreamIndex stream, const Kernel& kernel,
+                                    std::span<const View> reads, std::span<const View> writes) {
+  return compute(verb, stream, kernels(std::span<const Kernel>(&kernel, 1)), reads, writes);
+}
+
 OpIndex ScheduleBuilder::collective(Name verb, CollectiveKind kind, CommIndex comm,
                                     StreamIndex stream, Dtype dtype, std::int64_t elements,
                                     Reduction reduction, std::span<const View> reads,

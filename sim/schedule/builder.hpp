@@ -50,6 +50,9 @@ class ScheduleBuilder {
   View whole(BufferIndex buffer) const;
   OpIndex compute(Name verb, StreamIndex stream, Range kernels, std::span<const View> reads,
                   std::span<const View> writes);
+  // A compute op of one kernel that no other op shares.
+  OpIndex one_kernel(Name verb, StreamIndex stream, const Kernel& kernel,
+                     std::span<const View> reads, std::span<const View> writes);
   OpIndex collective(Name verb, CollectiveKind kind, CommIndex comm, StreamIndex stream,
                      Dtype dtype, std::int64_t elements, Reduction reduction,
                      std::span<const View> reads, std::span<const View> writes, int root = -1);

@@ -53,6 +53,9 @@ class LayerWalk {
   OpIndex backward(int layer, int micro_batch, std::span<const View> weights,
                    std::span<const View> gradients);
 
+  // The layer that registers a tied head's parameter; -1 where nothing is tied.
+  int tied_owner() const { return tied_owner_; }
+
   OpIndex last_compute() const { return last_compute_; }
   // The strategy ran something on the compute stream: later waits on "now" mean this op.
   void ran_on_compute(OpIndex op) { last_compute_ = op; }

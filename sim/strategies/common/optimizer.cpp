@@ -55,8 +55,7 @@ OpIndex optimizer_step(ScheduleBuilder& builder, const TrainingStep& step, Strea
     const Bytes bytes = elements * bytes_per_element(step.precision.parameter);
     const Kernel scaled = memory_bound(unscale, step.precision.parameter, bytes, bytes);
     builder.rule(rule);
-    builder.compute(unscale, compute, builder.kernels(std::span<const Kernel>(&scaled, 1)),
-                    gradients, gradients);
+    builder.one_kernel(unscale, compute, scaled, gradients, gradients);
     builder.host_wait_stream(compute);
     builder.rule(Name());
   }
@@ -68,8 +67,7 @@ OpIndex optimizer_step(ScheduleBuilder& builder, const TrainingStep& step, Strea
   reads.insert(reads.end(), states.begin(), states.end());
   std::vector<View> writes(parameters.begin(), parameters.end());
   writes.insert(writes.end(), states.begin(), states.end());
-  return builder.compute(verb, compute, builder.kernels(std::span<const Kernel>(&kernel, 1)), reads,
-                         writes);
+  return builder.one_kernel(verb, compute, kernel, reads, writes);
 }
 
 }  // namespace stepcast

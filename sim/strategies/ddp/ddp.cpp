@@ -85,19 +85,8 @@ class DdpBuilder {
     };
     add(layer);
     const int tied = step_.model.layers[static_cast<std::size_t>(layer)].tied_parameter;
-    if (tied >= 0) add(layer_of_parameter(tied));
+    if (tied >= 0) add(walk_.tied_owner());
     return views;
-  }
-
-  int layer_of_parameter(int parameter) const {
-    const std::vector<Layer>& layers = step_.model.layers;
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      if (parameter >= layers[i].first_parameter &&
-          parameter < layers[i].first_parameter + layers[i].parameter_count) {
-        return static_cast<int>(i);
-      }
-    }
-    STEPCAST_ASSERT(false, "a parameter of no layer");
   }
 
   // The two broadcasts of rank 0's order: parameter count + 1 and then bucket count int32, each

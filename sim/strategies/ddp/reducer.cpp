@@ -161,9 +161,7 @@ void Reducer::after_piece(const Piece& piece, LayerWalk& walk, bool accumulating
   const int count = static_cast<int>(piece.parameters.size());
   const auto run = [&](Name verb, const Kernel& kernel, std::span<const View> reads,
                        std::span<const View> writes) {
-    walk.ran_on_compute(builder_.compute(verb, streams_.compute,
-                                         builder_.kernels(std::span<const Kernel>(&kernel, 1)),
-                                         reads, writes));
+    walk.ran_on_compute(builder_.one_kernel(verb, streams_.compute, kernel, reads, writes));
   };
   const std::vector<View> slices = slices_of(piece);
   // Where this step's gradients are: tensors of their own, or the bucket after an earlier
@@ -224,9 +222,8 @@ void Reducer::finalize(LayerWalk& walk, int micro_batch) {
     }
     const Kernel copy = memory_bound(verb_copy_out, step_.precision.gradient, bucket.bytes,
                                      bucket.bytes, static_cast<int>(bucket.tensors.size()));
-    walk.ran_on_compute(builder_.compute(verb_copy_out, streams_.compute,
-                                         builder_.kernels(std::span<const Kernel>(&copy, 1)),
-                                         ViewList(builder_.whole(bucket_buffers_[b])), tensors));
+    walk.ran_on_compute(builder_.one_kernel(verb_copy_out, streams_.compute, copy,
+                                            ViewList(builder_.whole(bucket_buffers_[b])), tensors));
   }
   aliased_ = step_.strategy.gradient_as_bucket_view;
 }

@@ -4,6 +4,7 @@
 
 #include "sim/strategies/common/layer_walk.hpp"
 #include "sim/strategies/common/optimizer.hpp"
+#include "sim/strategies/common/unit_visits.hpp"
 #include "sim/strategies/common/view_list.hpp"
 #include "sim/strategies/fsdp1/gather.hpp"
 #include "sim/strategies/fsdp1/prefetch.hpp"
@@ -46,16 +47,10 @@ class Fsdp1Builder {
         streams_(declare_streams(builder_, step)),
         walk_(builder_, step, streams_.compute),
         units_(declare_units(builder_, step, streams_)),
+        visits_(step.model.layers.size(), units_),
         gather_(builder_, step, streams_, walk_),
         reduce_(builder_, step, streams_, walk_) {
     builder_.lane("main");
-    unit_of_layer_.assign(step.model.layers.size(), -1);
-    for (std::size_t u = 0; u < units_.size(); ++u) {
-      for (const int layer : units_[u].wrap.layers) {
-        unit_of_layer_[static_cast<std::size_t>(layer)] = static_cast<int>(u);
-      }
-      if (units_[u].wrap.root) root_ = static_cast<int>(u);
-    }
   }
 
   Schedule build() {
@@ -82,16 +77,8 @@ class Fsdp1Builder {
     return last(micro_batch) || step_.strategy.accumulation_sync != AccumulationSync::last;
   }
 
-  bool visit_begins(int layer, int step) const {
-    const int mine = unit_of_layer_[static_cast<std::size_t>(layer)];
-    if (mine < 0 || mine == root_) return false;
-    const int neighbour = layer - step;
-    if (neighbour < 0 || neighbour >= walk_.layers()) return true;
-    return unit_of_layer_[static_cast<std::size_t>(neighbour)] != mine;
-  }
-
   ViewList weights_of(int layer) {
-    const int mine = unit_of_layer_[static_cast<std::size_t>(layer)];
+    const int mine = visits_.unit_of(layer);
     return mine < 0 ? ViewList() : ViewList(builder_.whole(unit(mine).unsharded));
   }
 
@@ -145,18 +132,18 @@ class Fsdp1Builder {
     walk_.load_inputs(m);
     order_.forward_begins();
     gather_.streams_wait_for_compute(m);
-    if (root_ >= 0) pre_forward(root_, m);
+    if (visits_.root() >= 0) pre_forward(visits_.root(), m);
     for (int layer = 0; layer < walk_.layers(); ++layer) {
-      const int u = unit_of_layer_[static_cast<std::size_t>(layer)];
-      if (visit_begins(layer, +1)) pre_forward(u, m);
+      const int u = visits_.unit_of(layer);
+      if (visits_.first_of_visit(layer)) pre_forward(u, m);
       walk_.forward(layer, m, weights_of(layer));
-      if (visit_begins(layer, -1)) {
+      if (visits_.last_of_visit(layer)) {
         host(cost_post_forward, u, Phase::forward, m);
         if (policy_.reshard_after_forward && policy_.sharded) gather_.reshard(unit(u));
         post_forward(u);
       }
     }
-    if (root_ >= 0) post_forward(root_);
+    if (visits_.root() >= 0) post_forward(visits_.root());
   }
 
   void pre_backward(int u, int m) {
@@ -181,16 +168,16 @@ class Fsdp1Builder {
   }
 
   void backward(int m) {
-    if (root_ >= 0) pre_backward(root_, m);
+    if (visits_.root() >= 0) pre_backward(visits_.root(), m);
     for (int layer = walk_.layers(); layer-- > 0;) {
-      const int u = unit_of_layer_[static_cast<std::size_t>(layer)];
-      if (visit_begins(layer, -1)) pre_backward(u, m);
+      const int u = visits_.unit_of(layer);
+      if (visits_.last_of_visit(layer)) pre_backward(u, m);
       builder_.at(Phase::backward, walk_.unit(layer), m);
-      reduce_.alloc_gradients(layer);
-      walk_.backward(layer, m, weights_of(layer), reduce_.gradients(layer));
-      if (visit_begins(layer, +1)) post_backward(u, m);
+      reduce_.gradients().alloc(layer);
+      walk_.backward(layer, m, weights_of(layer), reduce_.gradients().of(layer));
+      if (visits_.first_of_visit(layer)) post_backward(u, m);
     }
-    if (root_ >= 0) post_backward(root_, m);
+    if (visits_.root() >= 0) post_backward(visits_.root(), m);
     host(cost_finalize, -1, Phase::backward, m);
     reduce_.finalize(m);
   }
@@ -217,11 +204,10 @@ class Fsdp1Builder {
   Streams streams_;
   LayerWalk walk_;
   std::vector<Unit> units_;
+  UnitVisits visits_;
   Gather gather_;
   Reduce reduce_;
   ExecutionOrder order_;
-  std::vector<int> unit_of_layer_;
-  int root_ = -1;
 };
 
 }  // namespace

@@ -31,9 +31,8 @@ void Gather::unshard(Unit& unit, Phase phase, int micro_batch) {
     builder_.alloc(unit.low_precision);
     const View cast = builder_.whole(unit.low_precision);
     const Kernel kernel = memory_bound(verb_cast, p.gather, payload.bytes, cast.bytes);
-    const OpIndex done = builder_.compute(verb_cast, streams_.pre_unshard,
-                                          builder_.kernels(std::span<const Kernel>(&kernel, 1)),
-                                          ViewList(payload), ViewList(cast));
+    const OpIndex done = builder_.one_kernel(verb_cast, streams_.pre_unshard, kernel,
+                                             ViewList(payload), ViewList(cast));
     builder_.stream_wait(streams_.unshard, done);
     payload = cast;
   }

@@ -23,32 +23,13 @@ Reduce::Reduce(ScheduleBuilder& builder, const TrainingStep& step, const Streams
       step_(step),
       streams_(streams),
       walk_(walk),
-      average_(average_of(step.mesh.world_size())) {
-  for (const Layer& layer : step.model.layers) {
-    const Bytes bytes =
-        step.model.parameter_elements(layer) * bytes_per_element(step.precision.gradient);
-    layer_gradients_.push_back(
-        bytes == 0 ? BufferIndex{-1}
-                   : builder.buffer("gradients." + layer.name.str(), BufferKind::gradient,
-                                    step.precision.gradient, bytes, streams.compute));
-  }
-}
-
-void Reduce::alloc_gradients(int layer) {
-  const BufferIndex buffer = layer_gradients_[static_cast<std::size_t>(layer)];
-  if (buffer >= 0) builder_.alloc(buffer);
-}
-
-ViewList Reduce::gradients(int layer) const {
-  const BufferIndex buffer = layer_gradients_[static_cast<std::size_t>(layer)];
-  return buffer < 0 ? ViewList() : ViewList(builder_.whole(buffer));
-}
+      average_(average_of(step.mesh.world_size())),
+      gradients_(builder, step, streams.compute) {}
 
 OpIndex Reduce::run(Name verb, StreamIndex stream, Bytes read, Bytes written, Dtype dtype,
                     std::span<const View> reads, std::span<const View> writes) {
   const Kernel kernel = memory_bound(verb, dtype, read, written);
-  const OpIndex op = builder_.compute(
-      verb, stream, builder_.kernels(std::span<const Kernel>(&kernel, 1)), reads, writes);
+  const OpIndex op = builder_.one_kernel(verb, stream, kernel, reads, writes);
   if (stream == streams_.compute) walk_.ran_on_compute(op);
   return op;
 }
@@ -58,22 +39,15 @@ void Reduce::concatenate(Unit& unit, int micro_batch) {
   const bool older = unit.has_flat_gradient;
   if (!older) builder_.alloc(unit.flat_gradient);
   const View flat = builder_.whole(unit.flat_gradient);
-  ViewList reads;
+  ViewList reads = gradients_.of(unit.wrap.layers);
   Bytes fresh = 0;
-  for (const int layer : unit.wrap.layers) {
-    const ViewList views = gradients(layer);
-    reads.add(views);
-    for (const View& view : std::span<const View>(views)) fresh += view.bytes;
-  }
+  for (const View& view : std::span<const View>(reads)) fresh += view.bytes;
   if (older) reads.add(flat);
   run(older ? verb_accumulate : verb_concatenate, streams_.compute,
       fresh + (older ? flat.bytes : 0), flat.bytes, step_.precision.gradient, reads,
       ViewList(flat));
   unit.has_flat_gradient = true;
-  for (const int layer : unit.wrap.layers) {
-    const BufferIndex buffer = layer_gradients_[static_cast<std::size_t>(layer)];
-    if (buffer >= 0) builder_.free(buffer);
-  }
+  gradients_.free(unit.wrap.layers);
 }
 
 void Reduce::post_backward(Unit& unit, int micro_batch) {

@@ -15,6 +15,7 @@
 
 #include <vector>
 
+#include "sim/strategies/common/layer_gradients.hpp"
 #include "sim/strategies/common/layer_walk.hpp"
 #include "sim/strategies/common/view_list.hpp"
 #include "sim/strategies/fsdp1/average.hpp"
@@ -27,8 +28,8 @@ class Reduce {
   Reduce(ScheduleBuilder& builder, const TrainingStep& step, const Streams& streams,
          LayerWalk& walk);
 
-  void alloc_gradients(int layer);
-  ViewList gradients(int layer) const;
+  // As backward produces them, layer by layer.
+  LayerGradients& gradients() { return gradients_; }
   // Concatenates the unit's gradients; with `sync` reduces them, else keeps them unsharded.
   void concatenate(Unit& unit, int micro_batch);
   void post_backward(Unit& unit, int micro_batch);
@@ -44,8 +45,7 @@ class Reduce {
   const Streams& streams_;
   LayerWalk& walk_;
   Average average_;
-  std::vector<BufferIndex> layer_gradients_;
-  std::vector<BufferIndex> layer_fresh_;
+  LayerGradients gradients_;
   std::vector<OpRef> tails_;  // last ops on the post-backward and all-reduce streams
 };
 

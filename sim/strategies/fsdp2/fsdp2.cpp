@@ -4,6 +4,7 @@
 
 #include "sim/strategies/common/layer_walk.hpp"
 #include "sim/strategies/common/optimizer.hpp"
+#include "sim/strategies/common/unit_visits.hpp"
 #include "sim/strategies/common/view_list.hpp"
 #include "sim/strategies/fsdp2/gather.hpp"
 #include "sim/strategies/fsdp2/prefetch.hpp"
@@ -46,16 +47,10 @@ class Fsdp2Builder {
         streams_(declare_streams(builder_, step)),
         walk_(builder_, step, streams_.compute),
         units_(declare_units(builder_, step, streams_)),
+        visits_(step.model.layers.size(), units_),
         gather_(builder_, step, streams_, walk_),
         reduce_(builder_, step, streams_, walk_) {
     builder_.lane("main");
-    unit_of_layer_.assign(step.model.layers.size(), -1);
-    for (std::size_t u = 0; u < units_.size(); ++u) {
-      for (const int layer : units_[u].wrap.layers) {
-        unit_of_layer_[static_cast<std::size_t>(layer)] = static_cast<int>(u);
-      }
-      if (units_[u].wrap.root) root_ = static_cast<int>(u);
-    }
   }
 
   Schedule build() {
@@ -76,19 +71,9 @@ class Fsdp2Builder {
   Unit& unit(int index) { return units_[static_cast<std::size_t>(index)]; }
   bool last(int micro_batch) const { return micro_batch == step_.accumulation - 1; }
 
-  // A visit is a run of consecutive layers of one unit; the root has none, it spans the step.
-  bool visit_begins(int layer, int step) const {
-    const auto at = static_cast<std::size_t>(layer);
-    const int mine = unit_of_layer_[at];
-    if (mine < 0 || mine == root_) return false;
-    const int neighbour = layer - step;
-    if (neighbour < 0 || neighbour >= walk_.layers()) return true;
-    return unit_of_layer_[static_cast<std::size_t>(neighbour)] != mine;
-  }
-
   ViewList weights_of(int layer) {
     ViewList views;
-    const int mine = unit_of_layer_[static_cast<std::size_t>(layer)];
+    const int mine = visits_.unit_of(layer);
     if (mine >= 0) views.add(builder_.whole(unit(mine).unsharded));
     // A tied head shares the root's unit with the embedding (wrap_units refuses anything else).
     return views;
@@ -102,21 +87,21 @@ class Fsdp2Builder {
   void forward(int m) {
     walk_.load_inputs(m);
     prefetch_.forward_begins();
-    host(cost_root_pre_forward, root_, Phase::forward, m);
+    host(cost_root_pre_forward, visits_.root(), Phase::forward, m);
     gather_.streams_wait_for_compute(Phase::forward, m);
-    if (root_ >= 0) {
-      gather_.unshard(unit(root_), Phase::forward, m);
-      gather_.wait_forward(unit(root_), m);
+    if (visits_.root() >= 0) {
+      gather_.unshard(unit(visits_.root()), Phase::forward, m);
+      gather_.wait_forward(unit(visits_.root()), m);
     }
     for (int layer = 0; layer < walk_.layers(); ++layer) {
-      const int u = unit_of_layer_[static_cast<std::size_t>(layer)];
-      if (visit_begins(layer, +1)) {
+      const int u = visits_.unit_of(layer);
+      if (visits_.first_of_visit(layer)) {
         host(cost_pre_forward, u, Phase::forward, m);
         gather_.unshard(unit(u), Phase::forward, m);
         gather_.wait_forward(unit(u), m);
       }
       walk_.forward(layer, m, weights_of(layer));
-      if (visit_begins(layer, -1)) {  // and ends here
+      if (visits_.last_of_visit(layer)) {
         host(cost_post_forward, u, Phase::forward, m);
         if (step_.strategy.reshard_after_forward && !unit(u).wrap.keep_after_forward) {
           gather_.reshard(unit(u));
@@ -126,7 +111,7 @@ class Fsdp2Builder {
     }
     builder_.at(Phase::forward, -1, m);
     gather_.release_last();
-    if (root_ >= 0) prefetch_.forward_ended(root_);
+    if (visits_.root() >= 0) prefetch_.forward_ended(visits_.root());
   }
 
   void pre_backward(int u, int m) {
@@ -146,16 +131,16 @@ class Fsdp2Builder {
   }
 
   void backward(int m) {
-    if (root_ >= 0) pre_backward(root_, m);
+    if (visits_.root() >= 0) pre_backward(visits_.root(), m);
     for (int layer = walk_.layers(); layer-- > 0;) {
-      const int u = unit_of_layer_[static_cast<std::size_t>(layer)];
-      if (visit_begins(layer, -1)) pre_backward(u, m);
+      const int u = visits_.unit_of(layer);
+      if (visits_.last_of_visit(layer)) pre_backward(u, m);
       builder_.at(Phase::backward, walk_.unit(layer), m);
-      reduce_.alloc_gradients(layer);
-      walk_.backward(layer, m, weights_of(layer), reduce_.gradients(layer));
-      if (visit_begins(layer, +1)) post_backward(u, m);
+      reduce_.gradients().alloc(layer);
+      walk_.backward(layer, m, weights_of(layer), reduce_.gradients().of(layer));
+      if (visits_.first_of_visit(layer)) post_backward(u, m);
     }
-    if (root_ >= 0) post_backward(root_, m);
+    if (visits_.root() >= 0) post_backward(visits_.root(), m);
     host(cost_finalize, -1, Phase::backward, m);
     reduce_.finalize(units_, m);
   }
@@ -181,11 +166,10 @@ class Fsdp2Builder {
   Streams streams_;
   LayerWalk walk_;
   std::vector<Unit> units_;
+  UnitVisits visits_;
   Gather gather_;
   Reduce reduce_;
   BackwardPrefetch prefetch_;
-  std::vector<int> unit_of_layer_;  // -1: a layer without parameters
-  int root_ = -1;
 };
 
 }  // namespace

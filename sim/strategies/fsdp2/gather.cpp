@@ -41,9 +41,8 @@ void Gather::unshard(Unit& unit, Phase phase, int micro_batch) {
                                    cast ? 2 * payload : payload, cast ? 2 : 1);
   ViewList writes(slot);
   if (cast) writes.add(builder_.whole(unit.cast_shard));
-  const OpIndex copied = builder_.compute(verb_copy_in, streams_.copy_in,
-                                          builder_.kernels(std::span<const Kernel>(&copy, 1)),
-                                          ViewList(shard), writes);
+  const OpIndex copied =
+      builder_.one_kernel(verb_copy_in, streams_.copy_in, copy, ViewList(shard), writes);
   if (cast) builder_.free(unit.cast_shard);
   builder_.stream_wait(streams_.all_gather, copied);
   if (ranks == 1) {  // a group of one: the slot is the whole output
@@ -62,9 +61,9 @@ void Gather::copy_out(Unit& unit, Phase phase, int micro_batch) {
   builder_.stream_wait(streams_.compute, unit.gather_op);
   builder_.alloc(unit.unsharded);
   const Kernel copy = memory_bound(verb_copy_out, step_.precision.gather, bytes, bytes);
-  last_copy_out_ = builder_.compute(
-      verb_copy_out, streams_.compute, builder_.kernels(std::span<const Kernel>(&copy, 1)),
-      ViewList(builder_.whole(unit.gathered)), ViewList(builder_.whole(unit.unsharded)));
+  last_copy_out_ = builder_.one_kernel(verb_copy_out, streams_.compute, copy,
+                                       ViewList(builder_.whole(unit.gathered)),
+                                       ViewList(builder_.whole(unit.unsharded)));
   walk_.ran_on_compute(last_copy_out_);
   unit.is_unsharded = true;
   unit.gather_op = -1;

@@ -18,26 +18,11 @@ const Name rule_finalize("fsdp2.final-callback");
 
 Reduce::Reduce(ScheduleBuilder& builder, const TrainingStep& step, const Streams& streams,
                LayerWalk& walk)
-    : builder_(builder), step_(step), streams_(streams), walk_(walk) {
-  for (const Layer& layer : step.model.layers) {
-    const Bytes bytes =
-        step.model.parameter_elements(layer) * bytes_per_element(step.precision.gradient);
-    layer_gradients_.push_back(
-        bytes == 0 ? BufferIndex{-1}
-                   : builder.buffer("gradients." + layer.name.str(), BufferKind::gradient,
-                                    step.precision.gradient, bytes, streams.compute));
-  }
-}
-
-void Reduce::alloc_gradients(int layer) {
-  const BufferIndex buffer = layer_gradients_[static_cast<std::size_t>(layer)];
-  if (buffer >= 0) builder_.alloc(buffer);
-}
-
-ViewList Reduce::gradients(int layer) const {
-  const BufferIndex buffer = layer_gradients_[static_cast<std::size_t>(layer)];
-  return buffer < 0 ? ViewList() : ViewList(builder_.whole(buffer));
-}
+    : builder_(builder),
+      step_(step),
+      streams_(streams),
+      walk_(walk),
+      gradients_(builder, step, streams.compute) {}
 
 Bytes Reduce::gradient_bytes(const Unit& unit) const {
   return unit.size.elements * bytes_per_element(step_.precision.gradient);
@@ -45,8 +30,7 @@ Bytes Reduce::gradient_bytes(const Unit& unit) const {
 
 OpIndex Reduce::run(Name verb, StreamIndex stream, const Kernel& kernel,
                     std::span<const View> reads, std::span<const View> writes) {
-  const OpIndex op = builder_.compute(
-      verb, stream, builder_.kernels(std::span<const Kernel>(&kernel, 1)), reads, writes);
+  const OpIndex op = builder_.one_kernel(verb, stream, kernel, reads, writes);
   if (stream == streams_.compute) walk_.ran_on_compute(op);
   return op;
 }
@@ -54,7 +38,7 @@ OpIndex Reduce::run(Name verb, StreamIndex stream, const Kernel& kernel,
 void Reduce::post_backward(Unit& unit, int micro_batch, bool sync, bool replicate) {
   builder_.at(Phase::backward, unit.name, micro_batch);
   if (!sync) {
-    keep_unsharded(unit, micro_batch);
+    keep_unsharded(unit);
     return;
   }
   const bool first = !unit.has_gradient_shard;
@@ -69,7 +53,7 @@ void Reduce::post_backward(Unit& unit, int micro_batch, bool sync, bool replicat
   }
   const BufferIndex target = first || (cast && !partial_sums) ? sum : unit.fresh_shard;
   if (!first) builder_.alloc(target);
-  scatter(unit, micro_batch, target);
+  scatter(unit, target);
 
   StreamIndex tail = streams_.reduce_scatter;
   const Bytes part =
@@ -101,28 +85,24 @@ void Reduce::post_backward(Unit& unit, int micro_batch, bool sync, bool replicat
 }
 
 // set_requires_gradient_sync(False): gradients stay unsharded, in the reduce dtype from now on.
-void Reduce::keep_unsharded(Unit& unit, int micro_batch) {
-  (void)micro_batch;
+void Reduce::keep_unsharded(Unit& unit) {
   const Bytes fresh = gradient_bytes(unit);
   const Bytes kept = unit.size.elements * bytes_per_element(step_.precision.reduce);
   if (!unit.has_accumulated) builder_.alloc(unit.accumulated);
   const View sum = builder_.whole(unit.accumulated);
   ViewList reads;
-  for (const int layer : unit.wrap.layers) reads.add(gradients(layer));
+  reads.add(gradients_.of(unit.wrap.layers));
   if (unit.has_accumulated) reads.add(sum);
   const Kernel kernel = memory_bound(verb_accumulate, step_.precision.reduce,
                                      fresh + (unit.has_accumulated ? kept : 0), kept,
                                      static_cast<int>(unit.wrap.parameters.size()));
   run(verb_accumulate, streams_.compute, kernel, reads, ViewList(sum));
   unit.has_accumulated = true;
-  for (const int layer : unit.wrap.layers) {
-    const BufferIndex buffer = layer_gradients_[static_cast<std::size_t>(layer)];
-    if (buffer >= 0) builder_.free(buffer);
-  }
+  gradients_.free(unit.wrap.layers);
 }
 
-void Reduce::scatter(Unit& unit, int micro_batch, BufferIndex target) {
-  if (unit.has_accumulated) keep_unsharded(unit, micro_batch);  // adds the last micro-batch's
+void Reduce::scatter(Unit& unit, BufferIndex target) {
+  if (unit.has_accumulated) keep_unsharded(unit);  // adds the last micro-batch's
   const Precision& p = step_.precision;
   if (previous_input_ >= 0) {
     builder_.rule(rule_one_alive);
@@ -139,7 +119,7 @@ void Reduce::scatter(Unit& unit, int micro_batch, BufferIndex target) {
     reads.add(builder_.whole(unit.accumulated));
     read = unit.size.elements * bytes_per_element(p.reduce);
   } else {
-    for (const int layer : unit.wrap.layers) reads.add(gradients(layer));
+    reads.add(gradients_.of(unit.wrap.layers));
     read = gradient_bytes(unit);
   }
   const OpIndex copied =
@@ -149,10 +129,7 @@ void Reduce::scatter(Unit& unit, int micro_batch, BufferIndex target) {
     builder_.free(unit.accumulated);
     unit.has_accumulated = false;
   } else {
-    for (const int layer : unit.wrap.layers) {
-      const BufferIndex buffer = layer_gradients_[static_cast<std::size_t>(layer)];
-      if (buffer >= 0) builder_.free(buffer);
-    }
+    gradients_.free(unit.wrap.layers);
   }
   builder_.stream_wait(streams_.reduce_scatter, copied);
   const View output = builder_.whole(target);

@@ -20,6 +20,7 @@
 
 #include <vector>
 
+#include "sim/strategies/common/layer_gradients.hpp"
 #include "sim/strategies/common/layer_walk.hpp"
 #include "sim/strategies/common/view_list.hpp"
 #include "sim/strategies/fsdp2/unit.hpp"
@@ -31,9 +32,8 @@ class Reduce {
   Reduce(ScheduleBuilder& builder, const TrainingStep& step, const Streams& streams,
          LayerWalk& walk);
 
-  // Gradients of one layer as backward produces them.
-  void alloc_gradients(int layer);
-  ViewList gradients(int layer) const;
+  // As backward produces them, layer by layer.
+  LayerGradients& gradients() { return gradients_; }
 
   // `sync`: reduce now; otherwise keep the gradients unsharded. `replicate`: HSDP's all-reduce too.
   void post_backward(Unit& unit, int micro_batch, bool sync, bool replicate);
@@ -45,8 +45,8 @@ class Reduce {
  private:
   OpIndex run(Name verb, StreamIndex stream, const Kernel& kernel, std::span<const View> reads,
               std::span<const View> writes);
-  void keep_unsharded(Unit& unit, int micro_batch);
-  void scatter(Unit& unit, int micro_batch, BufferIndex target);
+  void keep_unsharded(Unit& unit);
+  void scatter(Unit& unit, BufferIndex target);
   void hand_out(Unit& unit, BufferIndex scattered, StreamIndex stream);
   Bytes gradient_bytes(const Unit& unit) const;
 
@@ -54,7 +54,7 @@ class Reduce {
   const TrainingStep& step_;
   const Streams& streams_;
   LayerWalk& walk_;
-  std::vector<BufferIndex> layer_gradients_;
+  LayerGradients gradients_;
   BufferIndex previous_input_ = -1;  // of the reduce-scatter before, freed once it is done
   OpIndex previous_reduce_ = -1;
   std::vector<BufferIndex>

@@ -84,9 +84,9 @@ void Fetcher::wait(std::span<const int> parameters) {
     // The W pieces are copied together on the gather stream, behind later gathers.
     builder_.alloc(mine.full);
     const Kernel copy = memory_bound(verb_together, step_.precision.gather, mine.bytes, mine.bytes);
-    last = builder_.compute(
-        verb_together, streams_.all_gather, builder_.kernels(std::span<const Kernel>(&copy, 1)),
-        ViewList(builder_.whole(call.flat)), ViewList(builder_.whole(mine.full)));
+    last = builder_.one_kernel(verb_together, streams_.all_gather, copy,
+                               ViewList(builder_.whole(call.flat)),
+                               ViewList(builder_.whole(mine.full)));
     mine.gather_op = -1;
     if (--call.waiting == 0) builder_.free(call.flat);
   }

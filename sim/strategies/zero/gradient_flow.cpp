@@ -143,8 +143,7 @@ void GradientFlow::declare_buffers() {
 OpIndex GradientFlow::run(Name verb, StreamIndex stream, Bytes read, Bytes written,
                           std::span<const View> reads, std::span<const View> writes, int launches) {
   const Kernel kernel = memory_bound(verb, step_.precision.gradient, read, written, launches);
-  const OpIndex op = builder_.compute(
-      verb, stream, builder_.kernels(std::span<const Kernel>(&kernel, 1)), reads, writes);
+  const OpIndex op = builder_.one_kernel(verb, stream, kernel, reads, writes);
   if (stream == streams_.compute) walk_.ran_on_compute(op);
   return op;
 }

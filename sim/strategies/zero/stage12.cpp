@@ -98,8 +98,7 @@ class Stage12Builder {
   OpIndex run(Name verb, Bytes read, Bytes written, std::span<const View> reads,
               std::span<const View> writes) {
     const Kernel kernel = memory_bound(verb, Dtype::fp32, read, written);
-    const OpIndex op = builder_.compute(
-        verb, compute_, builder_.kernels(std::span<const Kernel>(&kernel, 1)), reads, writes);
+    const OpIndex op = builder_.one_kernel(verb, compute_, kernel, reads, writes);
     walk_.ran_on_compute(op);
     return op;
   }
