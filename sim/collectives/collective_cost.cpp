@@ -190,6 +190,9 @@ CollectiveCost Collectives::cost(Axis axis, CollectiveKind kind, Bytes bytes, Dt
     cost.choice.channels = cost.choice.tuned_channels = 0;
     return cost;
   }
+  if (kind == CollectiveKind::scatter || kind == CollectiveKind::gather) {
+    throw InputError("scatter and gather have no cost model yet");
+  }
   AxisPlan& plan = impl_->plan(axis);
   const nccl::Tuner* slowest = nullptr;
   nccl::Choice choice;

@@ -92,6 +92,8 @@ double ring_volume(CollectiveKind kind, int ranks) {
     case CollectiveKind::reduce_scatter: return (n - 1) / n;
     case CollectiveKind::broadcast:
     case CollectiveKind::reduce: return ranks > 1 ? 1.0 : 0.0;
+    case CollectiveKind::scatter:
+    case CollectiveKind::gather: return (n - 1) / n;  // out of (into) the root
   }
   return 0;
 }

@@ -55,19 +55,22 @@ class Binder {
   std::int32_t cost_of(const Op& op) {
     switch (op.kind) {
       case OpKind::compute:
-        return cached(kernel_costs_, std::tuple(op.kernels.first, op.kernels.count, op.launches),
+        return cached(kernel_costs_,
+                      std::tuple(op.kernels.first, op.kernels.count, op.launches, sharers(op)),
                       [&] { return compute(op); });
       case OpKind::collective: {
         const Axis axis = schedule_.communicators[static_cast<std::size_t>(op.comm)].axis;
-        return cached(collective_costs_,
-                      std::tuple(axis, op.collective, bytes_of(op), op.dtype, op.reduction),
-                      [&] { return collective(op, axis); });
+        return cached(
+            collective_costs_,
+            std::tuple(axis, op.collective, bytes_of(op), op.dtype, op.reduction, sharers(op)),
+            [&] { return collective(op, axis); });
       }
       case OpKind::copy:
-        return cached(copy_costs_, std::tuple(op.copy, op.bytes, op.launches),
+        return cached(copy_costs_, std::tuple(op.copy, op.bytes, op.launches, sharers(op)),
                       [&] { return copy(op); });
       case OpKind::host_work:
-        return cached(host_costs_, std::tuple(op.cost, op.count), [&] { return host_work(op); });
+        return cached(host_costs_, std::tuple(op.cost, op.count, sharers(op)),
+                      [&] { return host_work(op); });
       case OpKind::storage:
         throw InputError("storage ops have no cost model yet: " + op.verb.str());
       case OpKind::stream_wait:
@@ -87,7 +90,14 @@ class Binder {
     return cost;
   }
 
-  Seconds launches(int count) const { return count * profile_.launch_us * 1e-6; }
+  // Threads that share a lock get 1/k of the interpreter each.
+  int sharers(const Op& op) const {
+    return schedule_.lanes.empty() ? 1 : schedule_.lanes[static_cast<std::size_t>(op.lane)].sharers;
+  }
+
+  Seconds launches(const Op& op) const {
+    return op.launches * sharers(op) * profile_.launch_us * 1e-6;
+  }
 
   void demand(ResourceIndex resource, Seconds seconds) {
     if (seconds > 0) table_.demands.push_back({resource, seconds});
@@ -117,7 +127,7 @@ class Binder {
     static const Name detail("roofline");
     const std::size_t first_segment = table_.segments.size();
     OpCost cost;
-    cost.host = launches(op.launches);
+    cost.host = launches(op);
     cost.provenance = Provenance::measured;  // the best; every kernel can only worsen it
     cost.detail = detail;
     KernelCost run;  // of the segment that is open
@@ -155,7 +165,7 @@ class Binder {
     table_.segments.push_back(
         {c.seconds, {first, static_cast<std::int32_t>(table_.demands.size()) - first}});
     OpCost cost;
-    cost.host = profile_.host_cost_us(work) * 1e-6;
+    cost.host = profile_.host_cost_us(work) * 1e-6 * sharers(op);
     cost.provenance = c.provenance;
     cost.detail = fmt::format("{}/{} {}ch", to_string(c.choice.algorithm),
                               to_string(c.choice.protocol), c.choice.channels);
@@ -167,7 +177,7 @@ class Binder {
     static const Name pcie("copy/pcie");
     const std::size_t first_segment = table_.segments.size();
     OpCost cost;
-    cost.host = launches(op.launches);
+    cost.host = launches(op);
     cost.provenance = Provenance::assumed;
     const auto bytes = static_cast<double>(op.bytes);
     if (op.copy == CopyKind::device_to_device) {
@@ -187,7 +197,7 @@ class Binder {
 
   std::int32_t host_work(const Op& op) {
     OpCost cost;
-    cost.host = profile_.host_cost_us(op.cost) * 1e-6 * op.count;
+    cost.host = profile_.host_cost_us(op.cost) * 1e-6 * op.count * sharers(op);
     cost.provenance = profile_.provenance;
     cost.detail = profile_.name;
     return finish(cost, table_.segments.size());
@@ -200,11 +210,11 @@ class Binder {
   double pcie_rate_;
   CostTable table_;
   ResourceIndex sm_, hbm_;
-  std::map<std::tuple<std::int32_t, std::int32_t, int>, std::int32_t> kernel_costs_;
-  std::map<std::tuple<Axis, CollectiveKind, Bytes, Dtype, Reduction>, std::int32_t>
+  std::map<std::tuple<std::int32_t, std::int32_t, int, int>, std::int32_t> kernel_costs_;
+  std::map<std::tuple<Axis, CollectiveKind, Bytes, Dtype, Reduction, int>, std::int32_t>
       collective_costs_;
-  std::map<std::tuple<CopyKind, Bytes, int>, std::int32_t> copy_costs_;
-  std::map<std::tuple<Name, std::int32_t>, std::int32_t> host_costs_;
+  std::map<std::tuple<CopyKind, Bytes, int, int>, std::int32_t> copy_costs_;
+  std::map<std::tuple<Name, std::int32_t, int>, std::int32_t> host_costs_;
 };
 
 }  // namespace

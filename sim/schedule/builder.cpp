@@ -19,11 +19,11 @@ ScheduleBuilder::ScheduleBuilder(std::string name, Mesh mesh) {
   schedule_.mesh = mesh;
 }
 
-LaneIndex ScheduleBuilder::lane(Name name, Name lock) {
+LaneIndex ScheduleBuilder::lane(Name name, Name lock, int sharers) {
   for (std::size_t i = 0; i < schedule_.lanes.size(); ++i) {
     if (schedule_.lanes[i].name == name) return static_cast<LaneIndex>(i);
   }
-  schedule_.lanes.push_back({name, lock});
+  schedule_.lanes.push_back({name, lock, sharers});
   return index_of_last<LaneIndex>(schedule_.lanes);
 }
 

@@ -26,7 +26,7 @@ class ScheduleBuilder {
   ScheduleBuilder(std::string name, Mesh mesh);
 
   // ---- declarations (idempotent by name, except buffers)
-  LaneIndex lane(Name name, Name lock = {});
+  LaneIndex lane(Name name, Name lock = {}, int sharers = 1);
   StreamIndex stream(Name name, int priority = 0);
   CommIndex communicator(Name name, Axis axis);
   UnitIndex unit(Name name);

@@ -5,7 +5,9 @@
 namespace stepcast {
 namespace {
 
-bool same(const Lane& a, const Lane& b) { return a.name == b.name && a.lock == b.lock; }
+bool same(const Lane& a, const Lane& b) {
+  return a.name == b.name && a.lock == b.lock && a.sharers == b.sharers;
+}
 bool same(const Stream& a, const Stream& b) { return a.name == b.name && a.priority == b.priority; }
 bool same(const Communicator& a, const Communicator& b) {
   return a.name == b.name && a.axis == b.axis;

@@ -67,6 +67,12 @@ class FormCheck {
       findings_.add(fmt::format("the mesh has {} ranks, more than {}", world, most_ranks));
       return;
     }
+    for (const Lane& lane : s_.lanes) {
+      if (lane.sharers < 1 || lane.sharers > most_ranks) {
+        findings_.add(fmt::format("lane {} takes turns with {} threads; accepted: 1 to {}",
+                                  lane.name.str(), lane.sharers, most_ranks));
+      }
+    }
     for (const Role& role : s_.roles) {
       const std::int64_t last =
           role.first_rank + (role.rank_count - std::int64_t{1}) * role.rank_stride;
@@ -191,8 +197,9 @@ class FormCheck {
     }
     if (op.elements < 0) add("has a negative number of elements");
     const int ranks = s_.mesh.size(s_.communicators[static_cast<std::size_t>(op.comm)].axis);
-    const bool rooted =
-        op.collective == CollectiveKind::broadcast || op.collective == CollectiveKind::reduce;
+    const bool rooted = op.collective != CollectiveKind::all_reduce &&
+                        op.collective != CollectiveKind::all_gather &&
+                        op.collective != CollectiveKind::reduce_scatter;
     if (rooted && (op.root < 0 || op.root >= ranks)) {
       add(fmt::format("needs a root between 0 and {}, has {}", ranks - 1, op.root));
     }

@@ -104,6 +104,8 @@ double ring_bytes_sent(const Op& op, int ranks) {
     case CollectiveKind::reduce_scatter:
     case CollectiveKind::broadcast:
     case CollectiveKind::reduce: return (n - 1.0) / n * bytes;
+    case CollectiveKind::scatter:
+    case CollectiveKind::gather: return (n - 1.0) / n * bytes / n;
   }
   return 0.0;
 }
@@ -130,6 +132,8 @@ std::string_view to_string(CollectiveKind kind) {
     case CollectiveKind::reduce_scatter: return "reduce_scatter";
     case CollectiveKind::broadcast: return "broadcast";
     case CollectiveKind::reduce: return "reduce";
+    case CollectiveKind::scatter: return "scatter";
+    case CollectiveKind::gather: return "gather";
   }
   return "";
 }

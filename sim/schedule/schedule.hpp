@@ -52,6 +52,10 @@ struct Range {
 struct Lane {
   Name name;  // "main", "autograd", "loader0"
   Name lock;  // lanes of one process with the same non-empty lock run one at a time (the GIL)
+  // How many such threads take turns on the lock, those of other ranks of the process included
+  // (nn.DataParallel: a thread a GPU, one interpreter). Issuing and host work then take this many
+  // times as long as for one thread alone.
+  int sharers = 1;
 };
 
 struct Stream {
@@ -131,7 +135,9 @@ enum class CollectiveKind : std::uint8_t {
   all_gather,
   reduce_scatter,
   broadcast,
-  reduce
+  reduce,
+  scatter,  // the root's tensor in equal parts, one to each rank: peer copies out of the root
+  gather    // and back into it
 };
 // avg: NCCL's ncclAvg (pre-multiply and sum; never NVLS, docs/sources.md)
 enum class Reduction : std::uint8_t { none, sum, avg, max };
@@ -176,7 +182,8 @@ struct Op {
   Range kernels;  // into Schedule::kernels; equal work shares one range
 
   // collective. `elements` is nccl-tests' size in elements: the whole tensor for all-reduce and
-  // broadcast, the gathered tensor for all-gather, the unreduced input for reduce-scatter.
+  // broadcast, the gathered tensor for all-gather and gather, the unreduced input for
+  // reduce-scatter, the root's tensor for scatter.
   CollectiveKind collective = CollectiveKind::all_reduce;
   Reduction reduction = Reduction::none;
   Dtype dtype = Dtype::fp32;
@@ -277,7 +284,7 @@ bool equal(const Schedule& a, const Schedule& b);
 Bytes bytes_of(const Op& collective);  // elements * dtype
 // Bytes each rank sends for this op by ring counting, n ranks of the communicator: all-reduce
 // 2(n-1)/n S, all others (n-1)/n S. Of a broadcast or reduce, a chain, one rank sends nothing and
-// the others S: the average.
+// the others S: the average. Of a scatter or gather the average too: (n-1)/n S in all.
 double ring_bytes_sent(const Op& collective, int ranks);
 
 std::string_view to_string(OpKind);

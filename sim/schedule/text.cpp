@@ -84,6 +84,7 @@ class Printer {
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
       put("lane {}", spelled(lanes_[i]));
       if (!s_.lanes[i].lock.empty()) put(" lock={}", spelled(s_.lanes[i].lock.str()));
+      if (s_.lanes[i].sharers != 1) put(" sharers={}", s_.lanes[i].sharers);
       put_name(lanes_[i], s_.lanes[i].name);
       out_ += '\n';
     }

@@ -80,8 +80,12 @@ void Declarations::parse_lane(Line& line) {
   lane.name = label;
   KeysOnce once(line);
   while (!line.at_end()) {
-    const std::string key = next_key(line, once, {"lock", "name"});
-    (key == "lock" ? lane.lock : lane.name) = line.word(key).text;
+    const std::string key = next_key(line, once, {"lock", "sharers", "name"});
+    if (key == "sharers") {
+      lane.sharers = static_cast<int>(line.integer(key, 1, most_ranks));
+    } else {
+      (key == "lock" ? lane.lock : lane.name) = line.word(key).text;
+    }
   }
   d_.lanes.add(line, label);
   s_.lanes.push_back(lane);

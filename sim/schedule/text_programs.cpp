@@ -139,7 +139,7 @@ void Programs::parse_particulars(Line& line, Op& op) {
     case OpKind::compute:
     case OpKind::stream_wait: break;
     case OpKind::collective:
-      op.collective = line.one_of("collective", CollectiveKind::reduce);
+      op.collective = line.one_of("collective", CollectiveKind::gather);
       op.dtype = line.dtype();
       op.elements = line.integer("elements", 0, most_elements);
       break;

@@ -35,6 +35,8 @@ int steps_of(CollectiveKind f, int ranks) {
     case CollectiveKind::reduce_scatter: return ranks - 1;
     case CollectiveKind::broadcast:
     case CollectiveKind::reduce: return ranks;
+    case CollectiveKind::scatter:
+    case CollectiveKind::gather: break;
   }
   return ranks;
 }

@@ -33,6 +33,8 @@ bool exists(CollectiveKind f, NcclAlgorithm a, NcclProtocol p) {
       return a == NcclAlgorithm::ring || a == NcclAlgorithm::nvls ||
              a == NcclAlgorithm::collnet_direct || a == NcclAlgorithm::pat;
     case CollectiveKind::all_reduce: return a != NcclAlgorithm::pat;
+    case CollectiveKind::scatter:
+    case CollectiveKind::gather: return false;  // peer copies, not NCCL's collectives
   }
   return false;
 }

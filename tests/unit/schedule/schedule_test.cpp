@@ -120,6 +120,9 @@ TEST_CASE("ring counting: all-reduce sends twice what reduce-scatter and all-gat
   CHECK(sent(CollectiveKind::all_reduce, 8) == doctest::Approx(24.5e9));
   CHECK(sent(CollectiveKind::all_gather, 8) == doctest::Approx(12.25e9));
   CHECK(sent(CollectiveKind::reduce_scatter, 8) == doctest::Approx(12.25e9));
+  // only the root sends: 12.25e9, an eighth of that a rank
+  CHECK(sent(CollectiveKind::scatter, 8) == doctest::Approx(1.53125e9));
+  CHECK(sent(CollectiveKind::gather, 8) == doctest::Approx(1.53125e9));
   // a chain: seven of the eight send all of it
   CHECK(sent(CollectiveKind::broadcast, 8) == doctest::Approx(12.25e9));
   for (const int ranks : {1, 2, 3, 6, 20, 1024}) {
@@ -130,7 +133,8 @@ TEST_CASE("ring counting: all-reduce sends twice what reduce-scatter and all-gat
   }
   for (const CollectiveKind kind :
        {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
-        CollectiveKind::broadcast, CollectiveKind::reduce}) {
+        CollectiveKind::broadcast, CollectiveKind::reduce, CollectiveKind::scatter,
+        CollectiveKind::gather}) {
     CHECK(sent(kind, 1) == 0.0);  // a rank alone sends nothing
   }
 }
