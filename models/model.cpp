@@ -4,11 +4,19 @@
 
 namespace stepcast {
 
-std::int64_t Parameter::elements() const {
+namespace {
+
+std::int64_t product_of(const std::vector<std::int64_t>& shape) {
   std::int64_t product = 1;
   for (const std::int64_t size : shape) product *= size;
   return product;
 }
+
+}  // namespace
+
+std::int64_t Parameter::elements() const { return product_of(shape); }
+
+std::int64_t ModuleBuffer::elements() const { return product_of(shape); }
 
 std::int64_t Model::parameter_elements() const {
   std::int64_t sum = 0;

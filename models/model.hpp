@@ -24,6 +24,15 @@ struct Parameter {
   std::int64_t elements() const;
 };
 
+// A tensor of the module that is not trained and that DDP broadcasts before each forward:
+// BatchNorm's running mean and variance (fp32) and its count of batches (int64, no dimension).
+struct ModuleBuffer {
+  Name name;                        // "layer1.0.bn1.running_mean"
+  std::vector<std::int64_t> shape;  // empty: one number
+  Dtype dtype = Dtype::fp32;
+  std::int64_t elements() const;
+};
+
 enum class LayerKind : std::uint8_t { embedding, block, final_norm, head };
 
 // A slice of the model that runs as a whole: the embedding, one transformer block, the final norm,
@@ -75,6 +84,7 @@ struct Model {
   Architecture architecture;
   Dtype stored_dtype = Dtype::fp32;   // torch_dtype of the file; the precision recipe decides
   std::vector<Parameter> parameters;  // registration order, shared tensors once
+  std::vector<ModuleBuffer> buffers;  // registration order; none for transformers
   std::vector<Layer> layers;          // execution order
   int shape_classes = 0;
 
