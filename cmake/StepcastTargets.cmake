@@ -44,9 +44,21 @@ function(stepcast_test name)
   target_compile_features(test_${name} PRIVATE cxx_std_20)
   target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(test_${name} PRIVATE ${ARG_LINKS} doctest::doctest stepcast_warnings)
-  target_compile_definitions(
-    test_${name} PRIVATE STEPCAST_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}"
-                         STEPCAST_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  # Only the sources that name a folder are told it: the objects of all others are the same in every
+  # checkout, so a compiler cache can share them. (A source that newly does: configure again.)
+  foreach(source IN LISTS ARG_SOURCES)
+    if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+      continue() # generated
+    endif()
+    file(STRINGS ${source} uses REGEX "STEPCAST_(TEST_DATA|SOURCE_DIR)" LIMIT_COUNT 1)
+    if(uses)
+      set_property(
+        SOURCE ${source}
+        APPEND
+        PROPERTY COMPILE_DEFINITIONS STEPCAST_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}"
+                 STEPCAST_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    endif()
+  endforeach()
   doctest_discover_tests(test_${name} TEST_PREFIX "${name}." PROPERTIES LABELS "${ARG_LABELS}"
                          TIMEOUT 120)
 endfunction()
