@@ -1,5 +1,7 @@
 #include "base/kernel.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 
 namespace stepcast {
@@ -17,6 +19,47 @@ Kernel gemm(Name name, Dtype dtype, std::int64_t m, std::int64_t n, std::int64_t
   kernel.bytes_read = size * batch * (m * k + k * n);
   kernel.bytes_written = size * batch * m * n;
   kernel.name = name;
+  return kernel;
+}
+
+Kernel convolution(Name name, Dtype dtype, const Convolution& c, ConvolutionPass pass) {
+  const Bytes size = bytes_per_element(dtype);
+  const std::int64_t area = c.kernel * c.kernel;
+  const std::int64_t pixels = c.batch * c.out_side * c.out_side;
+  // Input pixels that the windows touch: all of them, or one in stride^2 for 1x1.
+  const std::int64_t touched =
+      c.in_channels * std::min(c.batch * c.in_side * c.in_side, area * pixels);
+  Kernel kernel;
+  kernel.kind = KernelKind::convolution;
+  kernel.dtype = dtype;
+  kernel.name = name;
+  switch (pass) {
+    case ConvolutionPass::forward:
+      kernel.m = pixels;
+      kernel.n = c.out_channels;
+      kernel.k = area * c.in_channels;
+      kernel.bytes_read = size * (touched + c.weights());
+      kernel.bytes_written = size * c.out_elements();
+      break;
+    case ConvolutionPass::input_gradient: {
+      // Each input pixel meets the taps of its own phase only, one in stride^2.
+      std::int64_t phases = c.stride * c.stride;
+      if (area < phases || (area * c.out_channels) % phases != 0) phases = 1;
+      kernel.m = phases * pixels;
+      kernel.n = c.in_channels;
+      kernel.k = area * c.out_channels / phases;
+      kernel.bytes_read = size * (c.out_elements() + c.weights());
+      kernel.bytes_written = size * c.in_elements();
+      break;
+    }
+    case ConvolutionPass::weight_gradient:
+      kernel.m = c.out_channels;
+      kernel.n = area * c.in_channels;
+      kernel.k = pixels;
+      kernel.bytes_read = size * (touched + c.out_elements());
+      kernel.bytes_written = size * c.weights();
+      break;
+  }
   return kernel;
 }
 
@@ -81,6 +124,7 @@ double square(const Kernel& kernel) {  // multiply-adds of one product, times 2
 double model_flops(const Kernel& kernel) {
   switch (kernel.kind) {
     case KernelKind::gemm:
+    case KernelKind::convolution:
       return 2.0 * static_cast<double>(kernel.m) * static_cast<double>(kernel.n) *
              static_cast<double>(kernel.k) * static_cast<double>(kernel.batch);
     case KernelKind::attention_forward: return 2.0 * square(kernel);
@@ -93,7 +137,8 @@ double model_flops(const Kernel& kernel) {
 double hardware_flops(const Kernel& kernel) {
   const double part = kernel.causal && kernel.fused ? 0.5 : 1.0;
   switch (kernel.kind) {
-    case KernelKind::gemm: return model_flops(kernel);
+    case KernelKind::gemm:
+    case KernelKind::convolution: return model_flops(kernel);
     case KernelKind::attention_forward: return 2.0 * square(kernel) * part;
     case KernelKind::attention_backward: return (kernel.fused ? 5.0 : 4.0) * square(kernel) * part;
     case KernelKind::memory: return 0.0;

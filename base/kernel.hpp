@@ -13,6 +13,7 @@ enum class KernelKind : std::uint8_t {
   gemm,                // C[m,n] = A[m,k] B[k,n], `batch` times
   attention_forward,   // batch x heads sequences of m queries on n keys, head size k
   attention_backward,  // the same shape; 5 matrix products (scores again) where fused
+  convolution,         // an implicit GEMM of m, n, k; its bytes are those of the images
   memory,              // bound by bytes moved: norms, activations, casts, copies, optimizer
 };
 
@@ -37,12 +38,40 @@ struct Kernel {
 
 Kernel gemm(Name name, Dtype dtype, std::int64_t m, std::int64_t n, std::int64_t k,
             std::int64_t batch = 1);
+// A square convolution over square images.
+struct Convolution {
+  std::int64_t batch = 0;  // images
+  std::int64_t in_channels = 0;
+  std::int64_t out_channels = 0;
+  std::int64_t kernel = 1;    // pixels a side
+  std::int64_t stride = 1;    // pixels
+  std::int64_t in_side = 0;   // pixels
+  std::int64_t out_side = 0;  // pixels
+
+  std::int64_t in_elements() const { return batch * in_channels * in_side * in_side; }
+  std::int64_t out_elements() const { return batch * out_channels * out_side * out_side; }
+  std::int64_t weights() const { return out_channels * in_channels * kernel * kernel; }
+};
+
+enum class ConvolutionPass : std::uint8_t { forward, input_gradient, weight_gradient };
+
+// As a matrix product that nobody writes out (implicit GEMM), K the kernel's side, P the output's
+// pixels of all images:
+//   forward          m = P            n = out channels       k = K^2 in channels
+//   input gradient   m = stride^2 P   n = in channels        k = K^2 out channels / stride^2
+//   weight gradient  m = out channels n = K^2 in channels    k = P
+// All three are 2 P K^2 in out FLOPs. A 1x1 of stride 2 touches a quarter of its input's pixels:
+// there the input gradient has m = P and k = out channels.
+// Example: 3x3, 64 to 64 channels, 56x56, 256 images: m = 802,816, n = 64, k = 576; 59.2 GFLOP.
+Kernel convolution(Name name, Dtype dtype, const Convolution& shape, ConvolutionPass pass);
+
 Kernel memory_bound(Name name, Dtype dtype, Bytes read, Bytes written, int launches = 1);
 Kernel attention(Name name, KernelKind direction, Dtype dtype, std::int64_t batch,
                  std::int64_t heads, std::int64_t kv_heads, std::int64_t queries, std::int64_t keys,
                  std::int64_t head_size, bool causal, bool fused = true);
 
-// Floating point operations by the usual convention: 2 m n k batch for a GEMM; attention counts
+// Floating point operations by the usual convention: 2 m n k batch for a GEMM or a convolution;
+// attention counts
 // the full square (the PaLM convention, causal or not): 4 batch heads q k d forward, 8 backward.
 // This is what MFU is computed from.
 double model_flops(const Kernel& kernel);

@@ -89,6 +89,45 @@ KernelCost KernelModel::gemm(const Kernel& kernel) const {
   return cost;
 }
 
+// Two things differ from a GEMM: operands overlap, so the bytes are those of the images; and the
+// inner size may be split over SMs that have no output tile of their own. No convolution was
+// measured for this: its efficiencies are those of matrix products, the overlapping reads are taken
+// to hit the caches, and channels are not padded to the tensor cores' 8.
+KernelCost KernelModel::convolution(const Kernel& kernel) const {
+  const double peak_flops = peak(kernel.dtype);
+  const double sms = gpu_.sm_count;
+  const double fill = tile_fill * 2.0 / to_double(bytes_per_element(kernel.dtype));
+  const double sm_rate = peak_flops / sms * family_->tile_fraction * gemm_efficiency_;
+  const double operands = to_double(kernel.bytes_read + kernel.bytes_written);
+  const double powered = model_flops(kernel) / (peak_flops * sustained_ * gemm_efficiency_);
+  KernelCost best;
+  double best_work = 0, best_compute = 0;
+  for (std::int64_t parts = 1; parts == 1 || to_double(kernel.k / parts) >= fill; parts *= 2) {
+    // Every part writes its fp32 sums, and a second kernel reads them.
+    const double sums = parts == 1 ? 0 : 8.0 * to_double(kernel.m * kernel.n * parts);
+    const double hbm = (operands + sums) / memory_rate_;
+    const double depth = to_double(ceil_div(kernel.k, parts)) + fill;
+    for (const Tile& tile : tiles) {
+      const std::int64_t count =
+          ceil_div(kernel.m, tile.rows) * ceil_div(kernel.n, tile.columns) * parts;
+      const double one =
+          2.0 * to_double(tile.rows * tile.columns) * depth / (sm_rate * tile.relative);
+      const double compute = std::max(to_double(ceil_div(count, gpu_.sm_count)) * one, powered);
+      const double work = std::max(compute, hbm) + (parts == 1 ? 0 : kernel_floor);
+      if (best_work > 0 && work >= best_work) continue;
+      best_work = work;
+      best_compute = compute;
+      best.hbm_seconds = hbm;
+      best.sm_seconds = std::max(to_double(count) / sms * one, powered);
+    }
+  }
+  best.seconds = kernel_floor + best_work;
+  best.bound = best_work < kernel_floor          ? KernelBound::latency
+               : best.hbm_seconds > best_compute ? KernelBound::memory
+                                                 : KernelBound::compute;
+  return best;
+}
+
 KernelCost KernelModel::attention(const Kernel& kernel) const {
   const bool backward = kernel.kind == KernelKind::attention_backward;
   const double peak_flops = peak(kernel.dtype);
@@ -133,6 +172,7 @@ KernelCost KernelModel::cost(const Kernel& kernel) const {
   KernelCost cost;
   switch (kernel.kind) {
     case KernelKind::gemm: cost = gemm(kernel); break;
+    case KernelKind::convolution: cost = convolution(kernel); break;
     case KernelKind::attention_forward:
     case KernelKind::attention_backward: cost = attention(kernel); break;
     case KernelKind::memory: cost = memory(kernel); break;

@@ -5,6 +5,9 @@
 //              and drains); not faster than the power limit lets the whole chip run, nor than its
 //              operands come from memory. The best of five tile shapes, as cuBLAS would choose.
 //   attention  FLOPs at a fraction of the peak that grows with the sequence length.
+//   convolution  the GEMM it is (base/kernel.hpp), with the bytes of the images. Where the output
+//              has fewer tiles than SMs, as every weight gradient, the inner size is split: parts
+//              add up their fp32 results through memory. The best of 1, 2, 4, ... parts.
 //   memory     bytes at a fraction of the bandwidth.
 //   all        a floor: starting and draining a kernel takes 1.5 us on the GPU.
 //
@@ -47,6 +50,7 @@ class KernelModel {
  private:
   double peak(Dtype dtype) const;  // FLOP/s
   KernelCost gemm(const Kernel& kernel) const;
+  KernelCost convolution(const Kernel& kernel) const;
   KernelCost attention(const Kernel& kernel) const;
   KernelCost memory(const Kernel& kernel) const;
 

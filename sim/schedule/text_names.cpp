@@ -103,6 +103,7 @@ std::string_view to_string(KernelKind kind) {
     case KernelKind::gemm: return "gemm";
     case KernelKind::attention_forward: return "attention_forward";
     case KernelKind::attention_backward: return "attention_backward";
+    case KernelKind::convolution: return "convolution";
     case KernelKind::memory: return "memory";
   }
   return "";

@@ -21,6 +21,41 @@ TEST_CASE("the flops of a large GEMM do not overflow") {
   CHECK(model_flops(k) == doctest::Approx(5.5085e16).epsilon(1e-4));
 }
 
+TEST_CASE("the three passes of a convolution do the same operations on the same images") {
+  // 3x3 of stride 2, 64 to 128 channels, 56 to 28 pixels, 2 images: 2 * 784 * 2 * 9 * 64 * 128.
+  const Convolution shape{2, 64, 128, 3, 2, 56, 28};
+  const double flops = 2.0 * 1568 * 9 * 64 * 128;
+  const Kernel forward = convolution("c", Dtype::bf16, shape, ConvolutionPass::forward);
+  CHECK(forward.m == 1568);
+  CHECK(forward.n == 128);
+  CHECK(forward.k == 576);
+  const Kernel inputs = convolution("c", Dtype::bf16, shape, ConvolutionPass::input_gradient);
+  CHECK(inputs.m == 4 * 1568);
+  CHECK(inputs.n == 64);
+  CHECK(inputs.k == 9 * 128 / 4);
+  const Kernel weights = convolution("c", Dtype::bf16, shape, ConvolutionPass::weight_gradient);
+  CHECK(weights.m == 128);
+  CHECK(weights.n == 576);
+  CHECK(weights.k == 1568);
+  for (const Kernel& k : {forward, inputs, weights}) CHECK(model_flops(k) == flops);
+  const Bytes in = 2 * 2 * 64 * 56 * 56, out = 2 * 2 * 128 * 28 * 28, filter = 2 * 9 * 64 * 128;
+  CHECK(forward.bytes_read == in + filter);
+  CHECK(forward.bytes_written == out);
+  CHECK(inputs.bytes_read == out + filter);
+  CHECK(inputs.bytes_written == in);
+  CHECK(weights.bytes_read == in + out);
+  CHECK(weights.bytes_written == filter);
+}
+
+TEST_CASE("a 1x1 convolution of stride 2 touches a quarter of its input") {
+  const Convolution shape{1, 256, 512, 1, 2, 56, 28};
+  const Kernel forward = convolution("c", Dtype::bf16, shape, ConvolutionPass::forward);
+  CHECK(forward.bytes_read == 2 * (256 * 784 + 256 * 512));
+  const Kernel inputs = convolution("c", Dtype::bf16, shape, ConvolutionPass::input_gradient);
+  CHECK(inputs.m == 784);
+  CHECK(inputs.k == 512);
+}
+
 TEST_CASE("a memory-bound kernel has bytes and no flops") {
   const Kernel k = memory_bound("norm", Dtype::fp32, 1000, 500, 3);
   CHECK(model_flops(k) == 0);

@@ -142,3 +142,29 @@ TEST_CASE("no kernel is faster when it is larger") {
     }
   }
 }
+
+TEST_CASE("a convolution's weight gradient is split over the SMs that its one tile leaves idle") {
+  // 64 to 64 channels, 1x1, 32 images of 56^2: 64 x 64 over 100,352 pixels. Unsplit one tile of
+  // 64 x 128 runs 2 * 8,192 * 100,544 / (9.894e12 * 0.86 * 0.75) s = 258 us on one SM. In 16 parts
+  // 16.6 us, and then memory: both images 25,690,112 B, weights 8,192 B, 16 fp32 sums written and
+  // read 524,288 B at 840 GB/s: 31.2 us. 8 parts take 32.7 us, 32 move more.
+  const Convolution shape{32, 64, 64, 1, 1, 56, 56};
+  const Kernel kernel = convolution("c", Dtype::bf16, shape, ConvolutionPass::weight_gradient);
+  const KernelCost cost = cost_of(kernel, round_gpu(), plain());
+  CHECK(cost.seconds ==
+        doctest::Approx(2 * floor_s + (25'690'112.0 + 8'192 + 524'288) / 840e9).epsilon(1e-9));
+  CHECK(cost.bound == KernelBound::memory);
+  CHECK(cost_of(gemm("g", Dtype::bf16, 64, 64, 100'352), round_gpu(), plain()).seconds > 250e-6);
+}
+
+TEST_CASE("a long convolution runs as the matrix product that it is") {
+  // 512 to 512 channels, 3x3, 256 images of 28^2: m 200,704, n 512, k 4,608: 9.5e11 FLOP.
+  const Convolution shape{256, 512, 512, 3, 1, 28, 28};
+  const KernelCost conv =
+      cost_of(convolution("c", Dtype::bf16, shape, ConvolutionPass::forward), round_gpu(), plain());
+  const KernelCost product =
+      cost_of(gemm("g", Dtype::bf16, 200'704, 512, 4'608), round_gpu(), plain());
+  CHECK(conv.bound == KernelBound::compute);
+  CHECK(conv.seconds == doctest::Approx(product.seconds).epsilon(0.2));
+  CHECK(conv.sm_seconds <= conv.seconds);
+}
