@@ -20,11 +20,18 @@ std::string models() {
   std::string text;
   for (const std::string& name : catalog_models()) {
     const Model model = load_model(name);
-    text += fmt::format("{:<16} {:>9} parameters, {:>3} layers, hidden {:>6}, vocabulary {:>7}\n",
-                        name, human_count(static_cast<double>(model.parameter_elements())),
-                        model.architecture.layers,
-                        grouped(static_cast<double>(model.architecture.hidden)),
-                        grouped(static_cast<double>(model.architecture.vocabulary)));
+    const Architecture& a = model.architecture;
+    text += fmt::format("{:<16} {:>9} parameters, {:>3} {} hidden {:>6}, ", name,
+                        human_count(static_cast<double>(model.parameter_elements())), a.layers,
+                        a.family == Family::resnet ? "blocks," : "layers,",
+                        grouped(static_cast<double>(a.hidden)));
+    text += takes_images(a.family)
+                ? fmt::format("images of {}, classes {}\n", a.image_size,
+                              grouped(static_cast<double>(a.classes)))
+                : fmt::format("vocabulary {:>7}{}\n", grouped(static_cast<double>(a.vocabulary)),
+                              a.experts > 0 ? fmt::format(", {} experts, {} a token", a.experts,
+                                                          a.experts_per_token)
+                                            : "");
   }
   return text;
 }

@@ -1,6 +1,7 @@
 // stepcast show: one model, machine, GPU or profile, with where its figures come from.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <memory>
 
@@ -23,11 +24,33 @@ std::string model_text(const std::string& name) {
   std::string text = fmt::format(
       "{}: {} parameters ({}), {} tensors\n", model.name, number(model.parameter_elements()),
       human_count(static_cast<double>(model.parameter_elements())), model.parameters.size());
-  text +=
-      fmt::format("layers {}, hidden {}, heads {} of {}, key-value heads {}, FFN {}\n", a.layers,
-                  number(a.hidden), a.heads, a.head_size, a.kv_heads, number(a.ffn_hidden));
-  text += fmt::format("vocabulary {}, {} positions, embeddings {}\n", number(a.vocabulary),
-                      number(a.max_positions), a.tied_embeddings ? "tied" : "not tied");
+  if (a.family == Family::resnet) {
+    text += fmt::format("residual blocks {}, {}\n", fmt::join(a.stages, " + "),
+                        a.bottleneck ? "bottleneck" : "basic");
+  } else {
+    text +=
+        fmt::format("layers {}, hidden {}, heads {} of {}, key-value heads {}, FFN {}\n", a.layers,
+                    number(a.hidden), a.heads, a.head_size, a.kv_heads, number(a.ffn_hidden));
+  }
+  if (a.experts > 0) {
+    text += fmt::format("experts {}, {} a token: {} parameters active ({})\n", a.experts,
+                        a.experts_per_token, number(model.active_parameter_elements()),
+                        human_count(static_cast<double>(model.active_parameter_elements())));
+  }
+  if (takes_images(a.family)) {
+    text += fmt::format("images of {} pixels a side{}, {} classes\n", a.image_size,
+                        a.patch_size > 0 ? fmt::format(" in patches of {}", a.patch_size) : "",
+                        number(a.classes));
+  } else {
+    text += fmt::format("vocabulary {}, {} positions, embeddings {}\n", number(a.vocabulary),
+                        number(a.max_positions), a.tied_embeddings ? "tied" : "not tied");
+  }
+  if (!model.buffers.empty()) {
+    std::int64_t elements = 0;
+    for (const ModuleBuffer& buffer : model.buffers) elements += buffer.elements();
+    text += fmt::format("{} buffers that are not trained, {} numbers\n", model.buffers.size(),
+                        number(elements));
+  }
   int last = -1;  // layers of one shape follow each other
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const Layer& layer = model.layers[i];
@@ -39,7 +62,10 @@ std::string model_text(const std::string& name) {
                         number(model.parameter_elements(layer)));
   }
   const std::int64_t s = a.max_positions;
-  if (s > 0) {
+  if (takes_images(a.family)) {
+    text += fmt::format("training: {:.3f} GFLOP an image, 3 times a forward's\n",
+                        model_flops_per_sample(model, {}) / 1e9);
+  } else if (s > 0) {
     text += fmt::format("training: {:.3f} GFLOP a token at {} tokens a sequence\n",
                         model_flops_per_token(model, s) / 1e9, number(s));
   }

@@ -16,10 +16,14 @@
 // gate, up, silu and product, and the last term is FlashAttention's log-sum-exp. Statistics of
 // norms (a few bytes a token) are left out, as in both formulas.
 //
+// Post-norm (bert) keeps the same: both sums and both norms' results, of which the second is the
+// next block's input. Experts keep a row for each of a token's k choices, before and after.
+//
 // Tested by tests/unit/models/activations_test.cpp.
 
 #include <algorithm>
 
+#include "models/experts.hpp"
 #include "models/layout.hpp"
 #include "models/work_parts.hpp"
 
@@ -29,8 +33,7 @@ namespace {
 // Elements that autocast casts: weights and biases of the projections, not the norms'.
 std::int64_t weight_elements(const BlockLayout& layout) {
   std::int64_t sum = 0;
-  for (int i = 0; i < layout.size; ++i) {
-    const Slot& slot = layout.slots[static_cast<std::size_t>(i)];
+  for (const Slot& slot : layout.slots) {
     switch (slot.role) {
       case Role::norm1_weight:
       case Role::norm1_bias:
@@ -59,11 +62,14 @@ void block_memory(const Sizes& z, LayerWork& work) {
   const Bytes hidden = e * width;         // a hidden state inside a branch
   const Bytes query = e * z.tokens * z.query;
   const Bytes keys_values = 2 * e * z.tokens * z.key;
-  const Bytes inner = e * z.tokens * z.ffn;
+  const Bytes inner = e * inner_elements(z);
+  const Bytes routed = experts_kept(z);
 
   // What none keeps, by name.
   const Bytes norm_inputs = 2 * stream;
   const Bytes norm_outputs = 2 * hidden;  // inputs of the projections
+  // Of a post-norm block's two, one is the input, which stays.
+  const Bytes norms_again = has_post_norm(a.family) ? hidden : norm_outputs;
   const Bytes projections = query + keys_values;
   const Bytes before_norms = a.query_key_norm ? query + keys_values / 2 : 0;
   // Fused: the log-sum-exp. Unfused: the softmax output; with dropout also its mask and result.
@@ -78,12 +84,12 @@ void block_memory(const Sizes& z, LayerWork& work) {
   const Bytes activation_inputs = (gated ? 2 : 1) * inner;
   const Bytes activation_outputs = (gated && !fused ? 2 : 1) * inner;
   const Bytes everything = norm_inputs + norm_outputs + projections + before_norms + softmax +
-                           query + masks + activation_inputs + activation_outputs;
+                           query + masks + activation_inputs + activation_outputs + routed;
 
   work.saved_activations = everything;
   if (w.checkpointing == Checkpointing::full) work.saved_activations = stream;
   if (w.checkpointing == Checkpointing::selective) {
-    work.saved_activations -= w.fused_attention ? norm_outputs + activation_outputs : softmax;
+    work.saved_activations -= w.fused_attention ? norms_again + activation_outputs : softmax;
   }
   work.recomputed_activations = everything - work.saved_activations;
   const Bytes copies = z.casts ? e * weight_elements(block_layout(a)) : 0;
@@ -106,7 +112,7 @@ void block_memory(const Sizes& z, LayerWork& work) {
   }
   if (w.checkpointing == Checkpointing::full) {
     const Bytes attention_alive = hidden + projections + query + softmax + scores;
-    const Bytes mlp_alive = stream + hidden + (gated ? 3 : 2) * inner;
+    const Bytes mlp_alive = stream + hidden + (gated ? 3 : 2) * inner + routed;
     work.forward_workspace =
         std::max({attention_alive, mlp_alive, work.forward_workspace + stream}) + copies;
   }
@@ -116,7 +122,7 @@ void block_memory(const Sizes& z, LayerWork& work) {
   const Bytes extra = w.fused_attention ? 4 * z.tokens * z.query : 2 * scores;
   const Bytes entry = z.casts || a.residual_dropout ? hidden : 0;
   const Bytes attention_gradients = entry + query + projections + extra;
-  const Bytes mlp_gradients = entry + (gated ? 3 : 2) * inner;
+  const Bytes mlp_gradients = entry + (gated ? 3 : 2) * inner + routed;
   const Bytes norm_gradients = hidden + norm_result + norm_workspace(z, width);
   work.backward_workspace = std::max({attention_gradients, mlp_gradients, norm_gradients});
 }

@@ -13,9 +13,13 @@
 //
 // Autocast (AMP): the residual stream and the norms are fp32; casts lead into and out of a branch.
 //
+// Encoders attend in both directions; bert's norms stand behind the residuals (post-norm):
+// attention, residual, norm, MLP, residual, norm. Mixtral's MLP is in experts.cpp.
+//
 // Its memory is in block_memory.cpp. Cost: about 60 kernels, a few microseconds. Tested by
 // tests/unit/models/work_test.cpp.
 
+#include "models/experts.hpp"
 #include "models/layout.hpp"
 #include "models/work_parts.hpp"
 
@@ -48,25 +52,27 @@ class Block {
         w_(*sizes.workload),
         layout_(block_layout(a_)),
         fused_(w_.fused_elementwise),
-        width_(z_.tokens * z_.hidden),
-        inner_(z_.tokens * z_.ffn) {}
+        width_(z_.tokens * z_.hidden) {}
 
   void forward(std::vector<Kernel>& list) const {
-    norm_forward(z_, norm1(), list);
+    const bool post = has_post_norm(a_.family);
+    if (!post) norm_forward(z_, norm1(), list);
     attention_forward(list);
-    if (a_.residual_dropout)
-      list.push_back(dropout_forward(z_, names().dropout, width_, z_.element));
-    if (!fused_) list.push_back(add_residual());
-    norm_forward(z_, norm2(), list, fused_);
+    end_branch(list, fused_);
+    norm_forward(z_, post ? norm1() : norm2(), list, fused_);
     mlp_forward(list);
-    if (a_.residual_dropout)
-      list.push_back(dropout_forward(z_, names().dropout, width_, z_.element));
-    list.push_back(add_residual());
+    end_branch(list, fused_ && post);
+    if (post) norm_forward(z_, norm2(), list, fused_);
   }
 
   void backward(std::vector<BackwardKernel>& list) const {
+    if (has_post_norm(a_.family)) {
+      backward_post_norm(list);
+      return;
+    }
     enter_branch(list);
     mlp_backward(list);
+    // Gate and up, or experts and router, each have a gradient of the norm's result.
     if (!fused_ && has_gated_mlp(a_.family)) add_gradients(list, z_.element);
     norm_backward(z_, norm2(), list, has_gated_mlp(a_.family) ? 2 : 1, fused_);
     if (!fused_) add_gradients(list, z_.stream);
@@ -93,13 +99,28 @@ class Block {
           return;
         }
         norm_forward(z_, norm1(), list);
-        norm_forward(z_, norm2(), list);
-        activation_forward(list);
+        if (!has_post_norm(a_.family)) norm_forward(z_, norm2(), list);
+        list.push_back(activation_forward(z_));
         return;
     }
   }
 
  private:
+  // The same additions in another order: both branches start at a norm's result. The gradients that
+  // reach the block's input are added up behind its last kernel, by software of any kind.
+  void backward_post_norm(std::vector<BackwardKernel>& list) const {
+    norm_backward(z_, norm2(), list);
+    enter_branch(list);
+    mlp_backward(list);
+    if (!fused_) add_gradients(list, z_.stream);
+    norm_backward(z_, norm1(), list, fused_ ? 2 : 1);
+    enter_branch(list);
+    attention_backward(list);
+    add_gradients(list, z_.element);
+    add_gradients(list, z_.element);
+    add_gradients(list, z_.stream);
+  }
+
   Linear linear(const LinearNames& linear_names, std::int64_t in, std::int64_t out, Role weight,
                 Role bias) const {
     return Linear{linear_names, in, out, layout_.at(weight), layout_.at(bias)};
@@ -153,6 +174,14 @@ class Block {
                 z_.element,       layout_.at(Role::key_norm), -1};
   }
 
+  // Dropout and residual after a branch; `joined`: the norm that follows adds.
+  void end_branch(std::vector<Kernel>& list, bool joined) const {
+    if (a_.residual_dropout) {
+      list.push_back(dropout_forward(z_, names().dropout, width_, z_.element));
+    }
+    if (!joined) list.push_back(add_residual());
+  }
+
   Kernel add_residual() const {
     return memory_bound(names().residual, z_.dtype, (z_.stream + z_.element) * width_,
                         z_.stream * width_);
@@ -186,8 +215,8 @@ class Block {
   // The products of queries, keys and values, with what unfused software puts between them.
   void core_forward(std::vector<Kernel>& list) const {
     list.push_back(attention(names().attention, KernelKind::attention_forward, z_.dtype, z_.batch,
-                             a_.heads, a_.kv_heads, z_.seq, z_.seq, a_.head_size, true,
-                             w_.fused_attention));
+                             a_.heads, a_.kv_heads, z_.seq, z_.seq, a_.head_size,
+                             is_causal(a_.family), w_.fused_attention));
     if (drops_scores()) {
       list.push_back(dropout_forward(z_, names().attention_dropout, z_.scores, z_.element));
     }
@@ -216,9 +245,9 @@ class Block {
       list.push_back(marks_nothing(
           dropout_backward(z_, names().attention_dropout_backward, z_.scores, z_.element)));
     }
-    list.push_back(marks_nothing(
-        attention(names().attention_backward, KernelKind::attention_backward, z_.dtype, z_.batch,
-                  a_.heads, a_.kv_heads, z_.seq, z_.seq, a_.head_size, true, w_.fused_attention)));
+    list.push_back(marks_nothing(attention(
+        names().attention_backward, KernelKind::attention_backward, z_.dtype, z_.batch, a_.heads,
+        a_.kv_heads, z_.seq, z_.seq, a_.head_size, is_causal(a_.family), w_.fused_attention)));
     if (has_rotary(a_.family)) list.push_back(marks_nothing(rotary(names().rotary_backward)));
     if (has_fused_qkv(a_.family)) {
       linear_backward(z_, qkv(), list);
@@ -231,42 +260,33 @@ class Block {
     linear_backward(z_, query(), list);
   }
 
-  // SwiGLU: silu (1 read, 1 written), product (2, 1), together (2, 1); GELU: (1, 1).
-  void activation_forward(std::vector<Kernel>& list) const {
-    if (!has_gated_mlp(a_.family)) {
-      list.push_back(elementwise(z_, names().activation, inner_, inner_));
-    } else if (fused_) {
-      list.push_back(elementwise(z_, names().activation, 2 * inner_, inner_));
-    } else {
-      list.push_back(elementwise(z_, names().activation, 3 * inner_, 2 * inner_, 2));
-    }
-  }
-
   void mlp_forward(std::vector<Kernel>& list) const {
+    if (a_.experts > 0) {
+      experts_forward(z_, layout_, list);
+      return;
+    }
     if (has_gated_mlp(a_.family)) linear_forward(z_, gate(), list);
     linear_forward(z_, up(), list);
-    activation_forward(list);
+    list.push_back(activation_forward(z_));
     linear_forward(z_, down(), list);
   }
 
-  // SwiGLU: the product's two gradients (2, 1 each), silu's (2, 1); together gradient, gate and up
-  // in, two gradients out. GELU: (2, 1). The up projection's gradients come before silu's, which
-  // the single kernel leaves out: no parameter waits longer for it than one elementwise kernel.
   void mlp_backward(std::vector<BackwardKernel>& list) const {
-    linear_backward(z_, down(), list);
-    Kernel kernel = elementwise(z_, names().activation_backward, 2 * inner_, inner_);
-    if (has_gated_mlp(a_.family)) {
-      kernel = fused_ ? elementwise(z_, names().activation_backward, 3 * inner_, 2 * inner_)
-                      : elementwise(z_, names().activation_backward, 6 * inner_, 3 * inner_, 3);
+    if (a_.experts > 0) {
+      experts_backward(z_, layout_, list);
+      return;
     }
-    list.push_back(marks_nothing(kernel));
+    linear_backward(z_, down(), list);
+    list.push_back(marks_nothing(activation_backward(z_)));
     linear_backward(z_, up(), list);
     if (has_gated_mlp(a_.family)) linear_backward(z_, gate(), list);
   }
 
   // PyTorch's non-reentrant checkpoint stops when the last tensor that backward needs has been
-  // made. That is the input of the down projection, unless dropout after it makes a mask.
+  // made. That is the input of the down projection, unless dropout after it makes a mask or a
+  // token's experts are weighted; a norm at the end keeps its statistics.
   void stop_early(std::vector<Kernel>& list) const {
+    if (has_post_norm(a_.family)) return;
     list.pop_back();  // the residual
     if (!a_.residual_dropout) list.pop_back();
   }
@@ -279,10 +299,33 @@ class Block {
   BlockLayout layout_;
   bool fused_;
   std::int64_t width_;  // elements of a hidden state
-  std::int64_t inner_;  // elements inside the MLP
 };
 
 }  // namespace
+
+// SwiGLU: silu (1 read, 1 written), product (2, 1), together (2, 1); GELU: (1, 1).
+Kernel activation_forward(const Sizes& z) {
+  const std::int64_t inner = inner_elements(z);
+  if (!has_gated_mlp(z.architecture->family)) {
+    return elementwise(z, names().activation, inner, inner);
+  }
+  return z.workload->fused_elementwise
+             ? elementwise(z, names().activation, 2 * inner, inner)
+             : elementwise(z, names().activation, 3 * inner, 2 * inner, 2);
+}
+
+// SwiGLU: the product's two gradients (2, 1 each), silu's (2, 1); together gradient, gate and up
+// in, two gradients out. GELU: (2, 1). The up projection's gradients come before silu's, which the
+// single kernel leaves out: no parameter waits longer for it than one elementwise kernel.
+Kernel activation_backward(const Sizes& z) {
+  const std::int64_t inner = inner_elements(z);
+  if (!has_gated_mlp(z.architecture->family)) {
+    return elementwise(z, names().activation_backward, 2 * inner, inner);
+  }
+  return z.workload->fused_elementwise
+             ? elementwise(z, names().activation_backward, 3 * inner, 2 * inner)
+             : elementwise(z, names().activation_backward, 6 * inner, 3 * inner, 3);
+}
 
 void block_work(const Sizes& sizes, LayerWork& work) {
   const Block block(sizes);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "base/embedded.hpp"
@@ -13,6 +14,7 @@
 #include "base/toml.hpp"
 #include "models/architecture.hpp"
 #include "models/hf_config.hpp"
+#include "models/layout.hpp"
 #include "models/model.hpp"
 
 namespace stepcast {
@@ -20,44 +22,98 @@ namespace {
 
 Family read_family(TomlTable& toml) {
   const std::string name = toml.string("family");
-  for (const Family family : {Family::gpt2, Family::llama, Family::mpt}) {
+  std::vector<std::string> accepted;
+  for (const Family family : families()) {
     if (to_string(family) == name) return family;
+    accepted.emplace_back(to_string(family));
   }
-  throw not_accepted(toml.where("family"), name, {"gpt2", "llama", "mpt"});
+  throw not_accepted(toml.where("family"), name, accepted);
 }
 
+constexpr TomlTable::Bounds any_size{1, 9e18};
+
 std::int64_t size_or(TomlTable& toml, std::string_view key, std::int64_t fallback) {
-  return toml.integer_or(key, fallback, {1, 9e18});
+  return toml.integer_or(key, fallback, any_size);
+}
+
+void read_resnet(TomlTable& toml, Architecture& a) {
+  const std::vector<double> stages = toml.numbers("stages");
+  if (stages.size() != a.stages.size()) {
+    throw InputError(
+        toml.where("stages"),
+        fmt::format("has {} numbers; accepted: 4, the blocks of each stage", stages.size()));
+  }
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    if (!(stages[i] >= 1 && stages[i] <= 1024) || std::floor(stages[i]) != stages[i]) {
+      throw InputError(toml.where("stages"), fmt::format("{:g} is not a number of blocks; "
+                                                         "accepted: 1 to 1024",
+                                                         stages[i]));
+    }
+    a.stages[i] = static_cast<std::int64_t>(stages[i]);
+  }
+  const std::optional<bool> bottleneck = toml.optional_boolean("bottleneck");
+  if (!bottleneck) {
+    throw InputError(toml.where("bottleneck"), "is missing; accepted: true or false");
+  }
+  a.bottleneck = *bottleneck;
 }
 
 // The switches that a file may leave out have the family's usual value.
-Model model_from_toml(TomlTable toml, const std::string& file, std::int64_t seq_len) {
-  Architecture a;
-  a.family = read_family(toml);
-  const bool gpt = a.family != Family::llama;
-  a.hidden = toml.integer("hidden", {1, 9e18});
-  a.layers = toml.integer("layers", {1, 9e18});
-  a.heads = toml.integer("heads", {1, 9e18});
+void read_transformer(TomlTable& toml, Architecture& a, std::int64_t seq_len) {
+  const bool biases = !has_rotary(a.family);
+  a.hidden = toml.integer("hidden", any_size);
+  a.layers = toml.integer("layers", any_size);
+  a.heads = toml.integer("heads", any_size);
   a.kv_heads = size_or(toml, "kv_heads", 0);
   a.head_size = size_or(toml, "head_size", 0);
-  a.ffn_hidden = toml.integer("ffn_hidden", {1, 9e18});
-  a.vocabulary = toml.integer("vocabulary", {1, 9e18});
-  a.max_positions = toml.integer("max_positions", {1, 9e18});
-  const std::optional<bool> tied = toml.optional_boolean("tied_embeddings");
-  if (!tied) throw InputError(toml.where("tied_embeddings"), "is missing; accepted: true or false");
-  a.tied_embeddings = *tied;
-  a.learned_positions = toml.boolean_or("learned_positions", gpt);
-  a.attention_bias = toml.boolean_or("attention_bias", gpt);
-  a.attention_output_bias = toml.boolean_or("attention_output_bias", gpt);
-  a.mlp_bias = toml.boolean_or("mlp_bias", gpt);
-  a.norm_bias = toml.boolean_or("norm_bias", gpt);
+  a.ffn_hidden = toml.integer("ffn_hidden", any_size);
+  if (!takes_images(a.family)) {
+    a.vocabulary = toml.integer("vocabulary", any_size);
+    a.max_positions = toml.integer("max_positions", any_size);
+    const std::optional<bool> tied = toml.optional_boolean("tied_embeddings");
+    if (!tied) {
+      throw InputError(toml.where("tied_embeddings"), "is missing; accepted: true or false");
+    }
+    a.tied_embeddings = *tied;
+    a.learned_positions = toml.boolean_or("learned_positions", biases);
+    // The position table has a row for each position of the training sequence (llm-foundry).
+    if (toml.boolean_or("positions_follow_seq_len", false) && seq_len > 0) {
+      a.max_positions = seq_len;
+    }
+  }
+  a.attention_bias = toml.boolean_or("attention_bias", biases);
+  a.attention_output_bias = toml.boolean_or("attention_output_bias", biases);
+  a.mlp_bias = toml.boolean_or("mlp_bias", biases);
+  a.norm_bias = toml.boolean_or("norm_bias", biases);
   a.query_key_norm = toml.boolean_or("query_key_norm", false);
   a.embedding_dropout = toml.boolean_or("embedding_dropout", false);
   a.attention_dropout = toml.boolean_or("attention_dropout", false);
   a.residual_dropout = toml.boolean_or("residual_dropout", false);
-  // The position table has a row for each position of the training sequence (llm-foundry).
-  if (toml.boolean_or("positions_follow_seq_len", false) && seq_len > 0) {
-    a.max_positions = seq_len;
+  if (a.family == Family::mixtral) {
+    a.experts = toml.integer("experts", any_size);
+    a.experts_per_token = toml.integer("experts_per_token", any_size);
+  }
+  if (a.family == Family::bert) {
+    a.token_types = toml.integer("token_types", any_size);
+    a.next_sentence = toml.boolean_or("next_sentence", true);
+  }
+  if (a.family == Family::vit) a.patch_size = toml.integer("patch_size", any_size);
+}
+
+Model model_from_toml(TomlTable toml, const std::string& file, std::int64_t seq_len,
+                      std::int64_t image_size) {
+  Architecture a;
+  a.family = read_family(toml);
+  if (takes_images(a.family)) {
+    a.image_size = toml.integer("image_size", any_size);
+    a.classes = toml.integer("classes", any_size);
+    // vit's position table has a row for each patch of the images it is trained on.
+    if (a.family == Family::vit && image_size > 0) a.image_size = image_size;
+  }
+  if (a.family == Family::resnet) {
+    read_resnet(toml, a);
+  } else {
+    read_transformer(toml, a, seq_len);
   }
   const std::string name = toml.string("name");
   const std::string source = toml.string("source");
@@ -129,9 +185,9 @@ std::string name_of(const std::string& file) {
 
 }  // namespace
 
-Model model_from_hf_config(const std::string& path) {
+Model model_from_hf_config(const std::string& path, std::int64_t image_size) {
   const std::string file = config_path(path);
-  return model_from_hf_text(read_file(file, 16ll << 20), file, name_of(file));
+  return model_from_hf_text(read_file(file, 16ll << 20), file, name_of(file), image_size);
 }
 
 std::vector<std::string> catalog_models() {
@@ -140,22 +196,26 @@ std::vector<std::string> catalog_models() {
   return names;
 }
 
-Model load_model(const std::string& name_or_path, std::int64_t seq_len) {
+Model load_model(const std::string& name_or_path, std::int64_t seq_len, std::int64_t image_size) {
   if (seq_len < 0) {
     throw InputError({"", 0, "seq_len"},
                      fmt::format("{} is out of range; accepted: 1 or more tokens", seq_len));
   }
+  if (image_size < 0) {
+    throw InputError({"", 0, "image_size"},
+                     fmt::format("{} is out of range; accepted: 32 or more pixels", image_size));
+  }
   if (const embedded::File* file = catalog_file(name_or_path)) {
     const std::string path = "models/catalog/" + std::string(file->name);
-    return model_from_toml(TomlTable::from_text(file->text, path), path, seq_len);
+    return model_from_toml(TomlTable::from_text(file->text, path), path, seq_len, image_size);
   }
   std::error_code ignored;
   if (!name_or_path.empty() &&
       (looks_like_path(name_or_path) || std::filesystem::exists(name_or_path, ignored))) {
     if (std::filesystem::path(name_or_path).extension() == extension) {
-      return model_from_toml(TomlTable::from_file(name_or_path), name_or_path, seq_len);
+      return model_from_toml(TomlTable::from_file(name_or_path), name_or_path, seq_len, image_size);
     }
-    return model_from_hf_config(name_or_path);
+    return model_from_hf_config(name_or_path, image_size);
   }
   std::vector<std::string> accepted = catalog_models();
   const std::string near = nearest(folded(name_or_path), accepted);

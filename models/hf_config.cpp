@@ -2,9 +2,14 @@
 //
 // Sizes must stand in the file: a missing hidden_size is an error, not the default of some class.
 // Switches take transformers' defaults, because files leave them out: tie_word_embeddings is false
-// for llama, mistral, qwen2 and qwen3 and true for gpt2 and mpt; num_key_value_heads are the heads,
-// head_dim is hidden / heads. What would change the shapes and is not built (experts, GLU in mpt,
-// cross attention) is refused by name, so a model that is read is read right.
+// for llama, mistral, mixtral, qwen2 and qwen3 and true for gpt2, mpt and bert; num_key_value_heads
+// are the heads, head_dim is hidden / heads. What would change the shapes and is not built (experts
+// of other families, GLU in mpt, cross attention, heads of other tasks) is refused by name, so a
+// model that is read is read right.
+//
+// A file of bert or vit says in `architectures` which heads it has. bert: BertForPreTraining (also
+// where nothing is said) or BertForMaskedLM; vit: ViTForImageClassification, with as many classes
+// as id2label names (2 where it is left out, as in transformers).
 //
 // Source of keys and defaults: the configuration_*.py of transformers 4.x, llm-foundry's
 // configuration_mpt.py. Tested by tests/unit/models/hf_config_test.cpp.
@@ -81,31 +86,44 @@ Read read_llama_like(const JsonReader& json) {
   read.take_optional(json, "max_positions", "max_position_embeddings", a.max_positions);
   a.tied_embeddings = json.boolean_or("tie_word_embeddings", false);
   a.attention_dropout = drops(json, "attention_dropout", 0.0);
+  return read;
+}
+
+Read dense(const JsonReader& json, Read read) {
   for (const std::string_view key : {"num_local_experts", "num_experts", "n_routed_experts"}) {
     refuse_if(json, key, json.optional_integer(key).value_or(0) > 1,
-              "mixture-of-experts layers are not built; accepted: dense models");
+              "mixture-of-experts layers are built for model_type mixtral only; accepted: dense "
+              "models");
   }
   return read;
 }
 
 Read read_llama(const JsonReader& json) {
-  Read read = read_llama_like(json);
+  Read read = dense(json, read_llama_like(json));
   read.sizes.attention_bias = json.boolean_or("attention_bias", false);
   read.sizes.attention_output_bias = read.sizes.attention_bias;
   read.sizes.mlp_bias = json.boolean_or("mlp_bias", false);
   return read;
 }
 
-Read read_mistral(const JsonReader& json) { return read_llama_like(json); }
+Read read_mistral(const JsonReader& json) { return dense(json, read_llama_like(json)); }
+
+Read read_mixtral(const JsonReader& json) {
+  Read read = read_llama_like(json);
+  read.sizes.family = Family::mixtral;
+  read.take(json, "experts", "num_local_experts", read.sizes.experts);
+  read.take(json, "experts_per_token", "num_experts_per_tok", read.sizes.experts_per_token);
+  return read;
+}
 
 Read read_qwen2(const JsonReader& json) {
-  Read read = read_llama_like(json);
+  Read read = dense(json, read_llama_like(json));
   read.sizes.attention_bias = true;  // q, k, v; fixed in the module, no key
   return read;
 }
 
 Read read_qwen3(const JsonReader& json) {
-  Read read = read_llama_like(json);
+  Read read = dense(json, read_llama_like(json));
   if (read.sizes.head_size == 0) read.sizes.head_size = 128;  // Qwen3Config's, not hidden / heads
   read.sizes.attention_bias = json.boolean_or("attention_bias", false);
   read.sizes.attention_output_bias = read.sizes.attention_bias;
@@ -199,17 +217,85 @@ Read read_mpt(const JsonReader& json) {
   return read;
 }
 
+// bert and vit.
+Read read_encoder(const JsonReader& json, Family family) {
+  Read read;
+  Architecture& a = read.sizes;
+  a.family = family;
+  read.take(json, "hidden", "hidden_size", a.hidden);
+  read.take(json, "layers", "num_hidden_layers", a.layers);
+  read.take(json, "heads", "num_attention_heads", a.heads);
+  read.take(json, "ffn_hidden", "intermediate_size", a.ffn_hidden);
+  a.attention_bias = a.attention_output_bias = a.mlp_bias = a.norm_bias = true;
+  const double usual = family == Family::bert ? 0.1 : 0.0;
+  a.embedding_dropout = a.residual_dropout = drops(json, "hidden_dropout_prob", usual);
+  a.attention_dropout = drops(json, "attention_probs_dropout_prob", usual);
+  return read;
+}
+
+// The first class that `architectures` names, or nothing.
+std::string head_class(const JsonReader& json, const std::vector<std::string>& accepted) {
+  const std::vector<std::string> classes = json.strings("architectures");
+  if (classes.empty()) return "";
+  if (std::find(accepted.begin(), accepted.end(), classes.front()) == accepted.end()) {
+    throw not_accepted(json.where("architectures"), classes.front(), accepted);
+  }
+  return classes.front();
+}
+
+Read read_bert(const JsonReader& json) {
+  Read read = read_encoder(json, Family::bert);
+  Architecture& a = read.sizes;
+  read.take(json, "vocabulary", "vocab_size", a.vocabulary);
+  read.take(json, "max_positions", "max_position_embeddings", a.max_positions);
+  a.token_types = 2;
+  read.take_optional(json, "token_types", "type_vocab_size", a.token_types);
+  a.learned_positions = true;
+  a.tied_embeddings = json.boolean_or("tie_word_embeddings", true);
+  refuse_if(json, "tie_word_embeddings", !a.tied_embeddings,
+            "is false; accepted: true, the head uses the token table");
+  const std::string positions =
+      json.optional_string("position_embedding_type").value_or("absolute");
+  if (positions != "absolute") {
+    throw not_accepted(json.where("position_embedding_type"), positions, {"absolute"});
+  }
+  for (const std::string_view key : {"is_decoder", "add_cross_attention"}) {
+    refuse_if(json, key, json.boolean_or(key, false), "is true; accepted: false");
+  }
+  a.next_sentence =
+      head_class(json, {"BertForPreTraining", "BertForMaskedLM"}) != "BertForMaskedLM";
+  return read;
+}
+
+Read read_vit(const JsonReader& json) {
+  Read read = read_encoder(json, Family::vit);
+  Architecture& a = read.sizes;
+  read.take(json, "image_size", "image_size", a.image_size);
+  read.take(json, "patch_size", "patch_size", a.patch_size);
+  const std::int64_t channels = json.optional_integer("num_channels").value_or(3);
+  refuse_if(json, "num_channels", channels != 3,
+            fmt::format("{} is not built; accepted: 3", channels));
+  a.attention_bias = json.boolean_or("qkv_bias", true);
+  head_class(json, {"ViTForImageClassification"});
+  const auto labels = json.object("id2label");
+  a.classes = labels ? labels->entries() : json.optional_integer("num_labels").value_or(2);
+  return read;
+}
+
 struct ModelType {
   std::string_view name;
   Read (*read)(const JsonReader&);
 };
 
-constexpr std::array<ModelType, 6> model_types{{{"llama", read_llama},
+constexpr std::array<ModelType, 9> model_types{{{"llama", read_llama},
                                                 {"mistral", read_mistral},
+                                                {"mixtral", read_mixtral},
                                                 {"qwen2", read_qwen2},
                                                 {"qwen3", read_qwen3},
                                                 {"gpt2", read_gpt2},
-                                                {"mpt", read_mpt}}};
+                                                {"mpt", read_mpt},
+                                                {"bert", read_bert},
+                                                {"vit", read_vit}}};
 
 // All of them cost the same here: one pass over the MLP's inner activations. A name that is none of
 // them may be something else, so it is refused.
@@ -254,10 +340,11 @@ std::vector<std::string> hf_model_types() {
 }
 
 Model model_from_hf_text(const std::string& text, const std::string& file,
-                         const std::string& model_name) {
+                         const std::string& model_name, std::int64_t image_size) {
   const JsonReader json = JsonReader::from_text(text, file);
   Read read = read_architecture(json);
   const Dtype dtype = read_dtype(json);
+  if (read.sizes.family == Family::vit && image_size > 0) read.sizes.image_size = image_size;
   if (const auto problem = complete(read.sizes)) {
     for (const auto& [field, key] : read.keys) {
       if (field == problem->field) throw InputError(json.where(key), problem->message);

@@ -9,7 +9,7 @@
 namespace stepcast {
 
 Model model_from_hf_text(const std::string& text, const std::string& file,
-                         const std::string& model_name);
+                         const std::string& model_name, std::int64_t image_size = 0);
 std::vector<std::string> hf_model_types();  // accepted values of model_type
 
 }  // namespace stepcast

@@ -202,6 +202,22 @@ std::string JsonReader::string(std::string_view key, std::string_view wanted) co
   return *std::move(value);
 }
 
+std::vector<std::string> JsonReader::strings(std::string_view key) const {
+  const Json* value = find(*node_, key);
+  std::vector<std::string> list;
+  if (!value) return list;
+  if (!value->is_array()) throw wrong_type(where(key), *value, "an array of strings");
+  for (const Json& element : *value) {
+    if (!element.is_string()) throw wrong_type(where(key), element, "an array of strings");
+    list.push_back(element.get<std::string>());
+  }
+  return list;
+}
+
+std::int64_t JsonReader::entries() const {
+  return static_cast<std::int64_t>(node_->object->size());
+}
+
 std::optional<JsonReader> JsonReader::object(std::string_view key) const {
   const Json* value = find(*node_, key);
   if (!value) return std::nullopt;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.hpp"
 
@@ -28,6 +29,8 @@ class JsonReader {
   std::string string(std::string_view key, std::string_view wanted) const;
   std::optional<std::string> optional_string(std::string_view key) const;
   std::optional<JsonReader> object(std::string_view key) const;
+  std::vector<std::string> strings(std::string_view key) const;  // absent: empty
+  std::int64_t entries() const;                                  // keys of this object
 
   struct Node;  // hides nlohmann-json
 

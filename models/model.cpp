@@ -34,6 +34,13 @@ std::int64_t Model::parameter_elements(const Layer& layer) const {
   return sum;
 }
 
+std::int64_t Model::active_parameter_elements() const {
+  const Architecture& a = architecture;
+  if (a.experts == 0) return parameter_elements();
+  return parameter_elements() -
+         a.layers * (a.experts - a.experts_per_token) * 3 * a.hidden * a.ffn_hidden;
+}
+
 std::int64_t Model::input_embedding_elements() const {
   std::int64_t sum = 0;
   for (const Layer& layer : layers) {
@@ -54,6 +61,7 @@ std::string_view to_string(Checkpointing checkpointing) {
 std::string_view to_string(LayerKind kind) {
   switch (kind) {
     case LayerKind::embedding: return "embedding";
+    case LayerKind::stem: return "stem";
     case LayerKind::block: return "block";
     case LayerKind::final_norm: return "final_norm";
     case LayerKind::head: return "head";

@@ -8,6 +8,7 @@
 //
 // Tested by tests/unit/models.
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -33,10 +34,12 @@ struct ModuleBuffer {
   std::int64_t elements() const;
 };
 
-enum class LayerKind : std::uint8_t { embedding, block, final_norm, head };
+enum class LayerKind : std::uint8_t { embedding, stem, block, final_norm, head };
+inline constexpr std::size_t layer_kinds = 5;
 
-// A slice of the model that runs as a whole: the embedding, one transformer block, the final norm,
-// the language-model head with the loss. Layers run in this order forward, reversed backward.
+// A slice of the model that runs as a whole: the embedding (of images: the stem), one transformer
+// or residual block, the final norm, the head with the loss. Layers run in this order forward,
+// reversed backward.
 struct Layer {
   Name name;  // "layers.3"
   LayerKind kind = LayerKind::block;
@@ -50,9 +53,20 @@ struct Layer {
   int tied_parameter = -1;
 };
 
-enum class Family : std::uint8_t { gpt2, llama, mpt };
+//   gpt2, llama, mpt  decoders
+//   mixtral           llama whose MLPs are mixtures of experts
+//   bert              encoder, norms after the residuals, heads of BertForPreTraining
+//   vit               encoder of image patches, class head
+//   resnet            residual blocks of convolutions, class head
+enum class Family : std::uint8_t { gpt2, llama, mpt, mixtral, bert, vit, resnet };
 
-// Sizes of a decoder-only transformer, in the notation of the literature.
+constexpr bool takes_images(Family family) {
+  return family == Family::vit || family == Family::resnet;
+}
+
+// Sizes of a transformer in the notation of the literature. A ResNet has `stages`, `bottleneck`,
+// `image_size` and `classes`; complete() works out its `layers` (residual blocks) and `hidden` (the
+// last stage's channels).
 struct Architecture {
   Family family = Family::llama;
   std::int64_t hidden = 0;      // h
@@ -76,6 +90,18 @@ struct Architecture {
   bool embedding_dropout = false;
   bool attention_dropout = false;
   bool residual_dropout = false;
+  // mixtral: each token goes through `experts_per_token` of `experts` MLPs. 0: dense.
+  std::int64_t experts = 0;
+  std::int64_t experts_per_token = 0;
+  // bert
+  std::int64_t token_types = 0;  // rows of the segment table
+  bool next_sentence = false;    // pooler and next-sentence head beside the masked-token head
+  // vit, resnet
+  std::int64_t image_size = 0;  // pixels a side; vit's position table is made for it
+  std::int64_t patch_size = 0;  // vit: pixels a side
+  std::int64_t classes = 0;
+  std::array<std::int64_t, 4> stages{};  // resnet: residual blocks of each stage
+  bool bottleneck = false;               // resnet: blocks of 1x1, 3x3, 1x1 instead of two 3x3
 };
 
 struct Model {
@@ -89,6 +115,8 @@ struct Model {
   int shape_classes = 0;
 
   std::int64_t parameter_elements() const;  // Ψ
+  // Those that one token meets: of a mixture of experts, experts_per_token of them.
+  std::int64_t active_parameter_elements() const;
   std::int64_t parameter_elements(const Layer& layer) const;
   std::int64_t input_embedding_elements() const;  // token (and position) tables
 };
@@ -102,8 +130,9 @@ enum class Checkpointing : std::uint8_t { none, selective, full };
 
 // One micro-batch on one rank.
 struct Workload {
-  std::int64_t micro_batch = 1;  // b, sequences a rank
-  std::int64_t seq_len = 0;      // s; 0 takes the model's max_positions
+  std::int64_t micro_batch = 1;  // b, sequences or images a rank
+  std::int64_t seq_len = 0;      // s; 0 takes the model's max_positions (images: 0 only)
+  std::int64_t image_size = 0;   // pixels a side; 0 takes the model's (text: 0 only)
   Dtype compute_dtype = Dtype::bf16;
   Checkpointing checkpointing = Checkpointing::none;
   bool fused_attention = true;  // FlashAttention; false stores the a*s*s scores
@@ -152,6 +181,10 @@ struct LayerWork {
 // Throws InputError when the workload does not fit the model (seq_len beyond learned positions).
 LayerWork work_of(const Model& model, int layer, const Workload& workload);
 
+// What the host sends for one micro-batch: token ids and labels (int64; bert: segment ids and mask
+// too), or fp32 images and labels.
+Bytes input_bytes(const Model& model, const Workload& workload);
+
 // ---- Wrap units -------------------------------------------------------------------------------
 // Which layers share one FSDP unit (one all-gather, one reduce-scatter).
 enum class WrapPolicy : std::uint8_t {
@@ -172,9 +205,14 @@ struct WrapUnit {
 std::vector<WrapUnit> wrap_units(const Model& model, WrapPolicy policy);
 
 // ---- FLOPs and sizes by formula ---------------------------------------------------------------
+// Training FLOPs of one sequence or image. Text: tokens times the figures below. Images: three
+// times the matrix products and convolutions of a forward, four with full checkpointing.
+double model_flops_per_sample(const Model& model, const Workload& workload);
+double hardware_flops_per_sample(const Model& model, const Workload& workload);
+
 // Training FLOPs a token by the PaLM convention: 6 N + 12 L (a d) s. N leaves out the input tables
-// (tokens and positions) when the head has a matrix of its own, and is every parameter when tied.
-// seq_len 0 takes the model's max_positions.
+// (tokens and positions) when the head has a matrix of its own, and is every parameter when tied;
+// of experts it has those that a token meets. Text only. seq_len 0 takes the model's max_positions.
 double model_flops_per_token(const Model& model, std::int64_t seq_len);
 // With the recomputation that `checkpointing` makes: full counts the forward twice; selective
 // counts the attention's two products again where it is unfused, and nothing where it is fused.
@@ -184,9 +222,11 @@ double hardware_flops_per_token(const Model& model, std::int64_t seq_len,
 // ---- Where models come from -------------------------------------------------------------------
 // NAME is a catalog name ("llama-3-8b"), or a path to a Hugging Face config.json (a directory that
 // holds one will do), or a stepcast model TOML. Throws InputError naming file, line and key.
-// seq_len sizes learned positions where the catalog says so (llm-foundry's MPT); 0 = its default.
-Model load_model(const std::string& name_or_path, std::int64_t seq_len = 0);
-Model model_from_hf_config(const std::string& path);
+// seq_len sizes learned positions where the catalog says so (llm-foundry's MPT), image_size those
+// of a vit; 0 = the model's own.
+Model load_model(const std::string& name_or_path, std::int64_t seq_len = 0,
+                 std::int64_t image_size = 0);
+Model model_from_hf_config(const std::string& path, std::int64_t image_size = 0);
 std::vector<std::string> catalog_models();
 // Throws InputError naming the field when the sizes do not make a model.
 Model build_model(const std::string& name, const Architecture& architecture);

@@ -1,5 +1,6 @@
-// What one layer does for one micro-batch: embedding, final norm and head here, blocks in
-// block_work.cpp.
+// What one layer does for one micro-batch: a decoder's embedding, the final norm and heads here,
+// transformer blocks in block_work.cpp, an encoder's ends in encoder_work.cpp, ResNets in
+// resnet_work.cpp.
 //
 // The loss, eager: logits are cast to fp32, log_softmax keeps its fp32 output, backward fills an
 // fp32 gradient for nll_loss and one for log_softmax, then casts. With T V logits of 2 bytes that
@@ -9,7 +10,10 @@
 // A tied head: its weight's gradient waits for the embedding, where autograd adds the two.
 // Tested by tests/unit/models/work_test.cpp.
 
+#include <algorithm>
+
 #include "base/error.hpp"
+#include "models/resnet.hpp"
 #include "models/work_parts.hpp"
 
 namespace stepcast {
@@ -89,43 +93,11 @@ void final_norm_work(const Sizes& z, LayerWork& work) {
   work.backward_workspace = norm_workspace(z, width) + (z.stream - z.element) * width;
 }
 
-void loss_work(const Sizes& z, LayerWork& work) {
-  const std::int64_t logits = z.tokens * z.vocabulary;
-  if (z.workload->fused_loss) {
-    // Log-sum-exp in fp32, one a token.
-    work.forward.push_back(memory_bound(names().fused, z.dtype,
-                                        z.element * logits + id_bytes * z.tokens, 4 * z.tokens));
-    work.backward.push_back(marks_nothing(memory_bound(
-        names().fused_backward, z.dtype, z.element * logits + 12 * z.tokens, z.element * logits)));
-    work.saved_activations = z.element * logits + 4 * z.tokens;
-    work.backward_workspace = z.element * logits;
-    return;
-  }
-  const bool cast = z.element < 4;
-  const Bytes copy = 4 * logits;
-  if (cast) {
-    work.forward.push_back(memory_bound(names().to_fp32, z.dtype, z.element * logits, copy));
-  }
-  work.forward.push_back(memory_bound(names().softmax, Dtype::fp32, copy, copy));
-  work.forward.push_back(memory_bound(names().loss, Dtype::fp32, (4 + id_bytes) * z.tokens, 4));
-  work.backward.push_back(marks_nothing(
-      memory_bound(names().loss_backward, Dtype::fp32, id_bytes * z.tokens, copy, 2)));
-  work.backward.push_back(
-      marks_nothing(memory_bound(names().softmax_backward, Dtype::fp32, 2 * copy, copy)));
-  if (cast) {
-    work.backward.push_back(
-        marks_nothing(memory_bound(names().from_fp32, z.dtype, copy, z.element * logits)));
-  }
-  work.saved_activations = copy;
-  work.forward_workspace = cast ? z.element * logits + copy : copy;
-  work.backward_workspace = 2 * copy;
-}
-
 void head_work(const Sizes& z, LayerWork& work) {
   const bool tied = z.architecture->tied_embeddings;
   const Linear head{names().head, z.hidden, z.vocabulary, tied ? -1 : 0, -1};
   linear_forward(z, head, work.forward);
-  loss_work(z, work);
+  loss_work(z, z.tokens, z.vocabulary, work);
   linear_backward(z, head, work.backward);
   work.saved_activations += z.element * z.tokens * z.hidden;
   if (z.casts) {
@@ -144,7 +116,84 @@ LayerWork tensor_work(const Layer& layer) {
   return work;
 }
 
+void decoder_layer(const Sizes& z, const Layer& layer, LayerWork& work) {
+  switch (layer.kind) {
+    case LayerKind::embedding: return embedding_work(z, work);
+    case LayerKind::block: return block_work(z, work);
+    case LayerKind::final_norm: return final_norm_work(z, work);
+    case LayerKind::head: return head_work(z, work);
+    case LayerKind::stem: break;
+  }
+  STEPCAST_ASSERT(false, "a layer that decoders do not have");
+}
+
+void encoder_layer(const Sizes& z, const Layer& layer, LayerWork& work) {
+  const bool images = takes_images(z.architecture->family);
+  switch (layer.kind) {
+    case LayerKind::embedding:
+      return images ? vit_embedding_work(z, work) : bert_embedding_work(z, work);
+    case LayerKind::block: return block_work(z, work);
+    case LayerKind::final_norm: return final_norm_work(z, work);
+    case LayerKind::head: return images ? vit_head_work(z, work) : bert_head_work(z, work);
+    case LayerKind::stem: break;
+  }
+  STEPCAST_ASSERT(false, "a layer that encoders do not have");
+}
+
+// Layer 0 is the stem, so block i is layer i + 1.
+void resnet_layer(const Sizes& z, const Layer& layer, int number, LayerWork& work) {
+  if (layer.kind == LayerKind::stem) return stem_work(z, work);
+  if (layer.kind == LayerKind::head) return image_head_work(z, work);
+  residual_work(z, number - 1, work);
+}
+
 }  // namespace
+
+void loss_work(const Sizes& z, std::int64_t rows, std::int64_t classes, LayerWork& work) {
+  const std::int64_t logits = rows * classes;
+  if (z.workload->fused_loss) {
+    // Log-sum-exp in fp32, one a token.
+    work.forward.push_back(
+        memory_bound(names().fused, z.dtype, z.element * logits + id_bytes * rows, 4 * rows));
+    work.backward.push_back(marks_nothing(memory_bound(
+        names().fused_backward, z.dtype, z.element * logits + 12 * rows, z.element * logits)));
+    work.saved_activations += z.element * logits + 4 * rows;
+    work.backward_workspace = std::max(work.backward_workspace, z.element * logits);
+    return;
+  }
+  const bool cast = z.element < 4;
+  const Bytes copy = 4 * logits;
+  if (cast) {
+    work.forward.push_back(memory_bound(names().to_fp32, z.dtype, z.element * logits, copy));
+  }
+  work.forward.push_back(memory_bound(names().softmax, Dtype::fp32, copy, copy));
+  work.forward.push_back(memory_bound(names().loss, Dtype::fp32, (4 + id_bytes) * rows, 4));
+  work.backward.push_back(
+      marks_nothing(memory_bound(names().loss_backward, Dtype::fp32, id_bytes * rows, copy, 2)));
+  work.backward.push_back(
+      marks_nothing(memory_bound(names().softmax_backward, Dtype::fp32, 2 * copy, copy)));
+  if (cast) {
+    work.backward.push_back(
+        marks_nothing(memory_bound(names().from_fp32, z.dtype, copy, z.element * logits)));
+  }
+  work.saved_activations += copy;
+  work.forward_workspace =
+      std::max(work.forward_workspace, cast ? z.element * logits + copy : copy);
+  work.backward_workspace = std::max(work.backward_workspace, 2 * copy);
+}
+
+void class_head_work(const Sizes& z, const LinearNames& linear_names, std::int64_t width,
+                     int first_tensor, LayerWork& work) {
+  const std::int64_t classes = z.architecture->classes;
+  Sizes rows = z;
+  rows.tokens = z.batch;
+  const Linear linear{linear_names, width, classes, first_tensor, first_tensor + 1};
+  linear_forward(rows, linear, work.forward);
+  loss_work(rows, z.batch, classes, work);
+  linear_backward(rows, linear, work.backward);
+  work.weight_copies = z.casts ? z.element * (width + 1) * classes : 0;
+  work.saved_activations += work.weight_copies;
+}
 
 LayerWork work_of(const Model& model, int layer, const Workload& workload) {
   STEPCAST_ASSERT(layer >= 0 && static_cast<std::size_t>(layer) < model.layers.size(),
@@ -153,13 +202,29 @@ LayerWork work_of(const Model& model, int layer, const Workload& workload) {
   if (model.architecture.layers == 0) return tensor_work(which);
   const Sizes sizes = sizes_of(model, workload);
   LayerWork work;
-  switch (which.kind) {
-    case LayerKind::embedding: embedding_work(sizes, work); break;
-    case LayerKind::block: block_work(sizes, work); break;
-    case LayerKind::final_norm: final_norm_work(sizes, work); break;
-    case LayerKind::head: head_work(sizes, work); break;
+  switch (model.architecture.family) {
+    case Family::gpt2:
+    case Family::llama:
+    case Family::mpt:
+    case Family::mixtral: decoder_layer(sizes, which, work); break;
+    case Family::bert:
+    case Family::vit: encoder_layer(sizes, which, work); break;
+    case Family::resnet: resnet_layer(sizes, which, layer, work); break;
   }
   return work;
+}
+
+Bytes input_bytes(const Model& model, const Workload& workload) {
+  const Architecture& a = model.architecture;
+  if (takes_images(a.family)) {
+    const std::int64_t side = workload.image_size > 0 ? workload.image_size : a.image_size;
+    return workload.micro_batch * (3 * side * side * 4 + id_bytes);
+  }
+  const std::int64_t seq = workload.seq_len > 0 ? workload.seq_len : a.max_positions;
+  const std::int64_t tokens = workload.micro_batch * std::max<std::int64_t>(seq, 1);
+  // Ids and labels; an encoder's segment ids, mask and one more label a sequence.
+  if (a.family != Family::bert) return 2 * id_bytes * tokens;
+  return id_bytes * (4 * tokens + (a.next_sentence ? workload.micro_batch : 0));
 }
 
 }  // namespace stepcast

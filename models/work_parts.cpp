@@ -68,31 +68,74 @@ NormNames::NormNames(const std::string& name)
       cast(name + ".cast"),
       grad_cast(name + ".grad_cast") {}
 
-Sizes sizes_of(const Model& model, const Workload& w) {
+namespace {
+
+// Tokens a sequence.
+std::int64_t sequence_of(const Model& model, const Workload& w) {
   const Architecture& a = model.architecture;
-  constexpr std::int64_t most_sequences = 1ll << 20;
   constexpr std::int64_t most_positions = SizeLimits::max_positions;
-  if (w.micro_batch < 1 || w.micro_batch > most_sequences) {
-    throw InputError({"", 0, "micro_batch"},
-                     fmt::format("{} is out of range; accepted: 1 to {} sequences a rank",
-                                 w.micro_batch, most_sequences));
+  if (w.image_size != 0) {
+    throw InputError({"", 0, "image_size"},
+                     fmt::format("{} says nothing to {}, which reads text; accepted: seq_len",
+                                 w.image_size, model.name));
   }
-  Sizes z;
-  z.seq = w.seq_len == 0 ? a.max_positions : w.seq_len;
-  if (w.seq_len == 0 && z.seq == 0) {
+  const std::int64_t seq = w.seq_len == 0 ? a.max_positions : w.seq_len;
+  if (w.seq_len == 0 && seq == 0) {
     throw InputError({"", 0, "seq_len"},
                      fmt::format("is missing, and {} has no default; accepted: 1 to {} tokens",
                                  model.name, most_positions));
   }
-  if (z.seq < 1 || z.seq > most_positions) {
+  if (seq < 1 || seq > most_positions) {
     throw InputError({"", 0, "seq_len"}, fmt::format("{} is out of range; accepted: 1 to {} tokens",
-                                                     z.seq, most_positions));
+                                                     seq, most_positions));
   }
-  if (a.learned_positions && z.seq > a.max_positions) {
+  if (a.learned_positions && seq > a.max_positions) {
     throw InputError({"", 0, "seq_len"},
                      fmt::format("{} is beyond the {} learned positions of {}; accepted: 1 to {}",
-                                 z.seq, a.max_positions, model.name, a.max_positions));
+                                 seq, a.max_positions, model.name, a.max_positions));
   }
+  return seq;
+}
+
+// Pixels a side.
+std::int64_t image_of(const Model& model, const Workload& w) {
+  const Architecture& a = model.architecture;
+  if (w.seq_len != 0) {
+    throw InputError({"", 0, "seq_len"},
+                     fmt::format("{} says nothing to {}, which reads images; accepted: image_size",
+                                 w.seq_len, model.name));
+  }
+  const std::int64_t side = w.image_size == 0 ? a.image_size : w.image_size;
+  if (side < 32 || side > SizeLimits::image_size) {
+    throw InputError({"", 0, "image_size"}, fmt::format("{} is out of range; accepted: 32 to {} "
+                                                        "pixels",
+                                                        side, SizeLimits::image_size));
+  }
+  if (a.family == Family::vit && side != a.image_size) {
+    throw InputError({"", 0, "image_size"},
+                     fmt::format("{} is not what {} has positions for; accepted: {}", side,
+                                 model.name, a.image_size));
+  }
+  if (a.family == Family::resnet && w.checkpointing == Checkpointing::selective) {
+    throw not_accepted({"", 0, "checkpointing"}, "selective", {"none", "full"});
+  }
+  return side;
+}
+
+}  // namespace
+
+Sizes sizes_of(const Model& model, const Workload& w) {
+  const Architecture& a = model.architecture;
+  constexpr std::int64_t most_samples = 1ll << 20;
+  const bool images = takes_images(a.family);
+  if (w.micro_batch < 1 || w.micro_batch > most_samples) {
+    throw InputError({"", 0, "micro_batch"},
+                     fmt::format("{} is out of range; accepted: 1 to {} {} a rank", w.micro_batch,
+                                 most_samples, images ? "images" : "sequences"));
+  }
+  Sizes z;
+  if (images) z.image = image_of(model, w);
+  z.seq = !images ? sequence_of(model, w) : a.family == Family::vit ? a.max_positions : 1;
   switch (w.compute_dtype) {
     case Dtype::bf16:
     case Dtype::fp16:
@@ -108,17 +151,23 @@ Sizes sizes_of(const Model& model, const Workload& w) {
   z.query = a.heads * a.head_size;
   z.key = a.kv_heads * a.head_size;
   z.ffn = a.ffn_hidden;
-  z.vocabulary = a.vocabulary;
+  z.vocabulary = images ? a.classes : a.vocabulary;
   // The largest byte counts below are 128 a token and width, and 32 a score.
   constexpr double limit = 9e18 / 128;
-  const double widest = std::max({product({z.tokens, z.hidden}), product({z.tokens, z.query}),
-                                  product({z.tokens, z.ffn}), product({z.tokens, z.vocabulary}),
-                                  product({z.tokens, a.heads, z.seq})});
+  const double widest = std::max(
+      {product({z.tokens, z.hidden}), product({z.tokens, z.query}), product({z.tokens, z.ffn}),
+       product({z.tokens, z.vocabulary}), product({z.tokens, a.heads, z.seq}),
+       product({z.tokens, std::max<std::int64_t>(1, a.experts_per_token), z.ffn}),
+       product({z.batch, 64, z.image, z.image})});
   if (widest > limit) {
-    throw InputError({"", 0, "seq_len"},
-                     fmt::format("{} with {} sequences a rank makes tensors of {:.1e} elements in "
-                                 "{}; accepted: at most {:.0e}",
-                                 z.seq, z.batch, widest, model.name, limit));
+    throw InputError(
+        {"", 0, images ? "micro_batch" : "seq_len"},
+        images ? fmt::format("{} images of {} pixels make tensors of {:.1e} elements "
+                             "in {}; accepted: at most {:.0e}",
+                             z.batch, z.image, widest, model.name, limit)
+               : fmt::format("{} with {} sequences a rank makes tensors of {:.1e} elements in "
+                             "{}; accepted: at most {:.0e}",
+                             z.seq, z.batch, widest, model.name, limit));
   }
   z.scores = z.tokens * a.heads * z.seq;
   z.dtype = w.compute_dtype;

@@ -19,7 +19,8 @@ struct Sizes {
   std::int64_t query = 0;       // a d
   std::int64_t key = 0;         // k d
   std::int64_t ffn = 0;         // f
-  std::int64_t vocabulary = 0;  // V
+  std::int64_t vocabulary = 0;  // V, or the classes of an image
+  std::int64_t image = 0;       // pixels a side; 0: text
   std::int64_t scores = 0;      // b a s s
   Dtype dtype = Dtype::bf16;    // of activations and matrix products
   Bytes element = 2;            // bytes of an activation
@@ -90,6 +91,19 @@ inline BackwardKernel marks_nothing(Kernel kernel) { return BackwardKernel{kerne
 
 // Largest working set of a norm beyond its input and output (an eager RMSNorm's fp32 copies).
 Bytes norm_workspace(const Sizes& sizes, std::int64_t elements);
+
+// The loss of `rows` rows of `classes` logits (work.cpp says what is kept). It adds to the lists;
+// bytes kept and needed are added to the work's.
+void loss_work(const Sizes& sizes, std::int64_t rows, std::int64_t classes, LayerWork& work);
+// A Linear of `batch` rows with its bias, and the loss. Its weight is the layer's tensor
+// `first_tensor`. Kept besides the layer's input: what the loss keeps, and weight copies.
+void class_head_work(const Sizes& sizes, const LinearNames& names, std::int64_t width,
+                     int first_tensor, LayerWork& work);
+
+void bert_embedding_work(const Sizes& sizes, LayerWork& work);
+void bert_head_work(const Sizes& sizes, LayerWork& work);
+void vit_embedding_work(const Sizes& sizes, LayerWork& work);
+void vit_head_work(const Sizes& sizes, LayerWork& work);
 
 void block_work(const Sizes& sizes, LayerWork& work);    // kernels, and:
 void block_memory(const Sizes& sizes, LayerWork& work);  // bytes kept and needed

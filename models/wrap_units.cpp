@@ -1,7 +1,8 @@
 // Which layers share one FSDP unit.
 //
-//   block       root {embedding, norm, head}; each block
-//   torchtitan  {embedding}; each block; {norm, head} kept after forward; nothing is left for root
+//   block       root {embedding or stem, norm, head}; each block
+//   torchtitan  {embedding or stem}; each block; {norm, head} kept after forward; nothing is left
+//   for root
 //
 // Example, two blocks: block gives root, layers.0, layers.1; torchtitan gives embedding, layers.0,
 // layers.1, norm_head. Source: torchtitan's parallelize_llama.py (apply_fsdp), PyTorch's
@@ -66,7 +67,7 @@ std::vector<WrapUnit> as_torchtitan(const Model& model) {
   last.keep_after_forward = true;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const Layer& layer = model.layers[i];
-    if (layer.kind == LayerKind::embedding) {
+    if (layer.kind == LayerKind::embedding || layer.kind == LayerKind::stem) {
       WrapUnit& unit = units.emplace_back();
       unit.name = layer.name;
       add_layer(unit, model, static_cast<int>(i));

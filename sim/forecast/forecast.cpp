@@ -29,7 +29,9 @@ void describe(const Resolved& r, Report& report) {
   report.model = step.model.name;
   report.model_source = step.model.source;
   report.parameters = step.model.parameter_elements();
+  report.images = takes_images(step.model.architecture.family);
   report.seq_len = step.workload.seq_len;
+  report.image_size = step.workload.image_size;
   report.micro_batch = step.workload.micro_batch;
   report.accumulation = step.accumulation;
   report.checkpointing = to_string(step.workload.checkpointing);
@@ -47,20 +49,27 @@ void describe(const Resolved& r, Report& report) {
   report.nccl_version = r.nccl_version;
   report.step = r.first_step ? "first" : "steady";
   report.tied_embeddings = step.model.architecture.tied_embeddings;
+  report.experts = step.model.architecture.experts;
 }
 
 void add_speed(const Resolved& r, Report& report) {
   const TrainingStep& step = r.step;
   const Workload& w = step.workload;
-  const double tokens_per_gpu = static_cast<double>(w.micro_batch * w.seq_len) * step.accumulation;
-  report.tokens_per_step = tokens_per_gpu * r.cluster.world_size;
-  report.tokens_per_second = report.tokens_per_step / report.step_time;
-  report.tokens_per_second_per_gpu = tokens_per_gpu / report.step_time;
-  report.flops_per_token = model_flops_per_token(step.model, w.seq_len);
-  report.tflops_per_gpu = report.tokens_per_second_per_gpu * report.flops_per_token / 1e12;
+  const double samples_per_gpu = static_cast<double>(w.micro_batch) * step.accumulation;
+  report.samples_per_step = samples_per_gpu * r.cluster.world_size;
+  report.samples_per_second = report.samples_per_step / report.step_time;
+  report.samples_per_second_per_gpu = samples_per_gpu / report.step_time;
+  report.flops_per_sample = model_flops_per_sample(step.model, w);
+  if (!report.images) {
+    const auto tokens = static_cast<double>(w.seq_len);
+    report.tokens_per_step = report.samples_per_step * tokens;
+    report.tokens_per_second = report.tokens_per_step / report.step_time;
+    report.tokens_per_second_per_gpu = samples_per_gpu * tokens / report.step_time;
+    report.flops_per_token = model_flops_per_token(step.model, w.seq_len);
+  }
+  report.tflops_per_gpu = report.samples_per_second_per_gpu * report.flops_per_sample / 1e12;
   report.hardware_tflops_per_gpu =
-      report.tokens_per_second_per_gpu *
-      hardware_flops_per_token(step.model, w.seq_len, w.checkpointing, w.fused_attention) / 1e12;
+      report.samples_per_second_per_gpu * hardware_flops_per_sample(step.model, w) / 1e12;
   report.peak_tflops = r.cluster.machine.gpu.peak_flops(w.compute_dtype) / 1e12;
   report.peak_dtype = to_string(w.compute_dtype);
   report.mfu = report.tflops_per_gpu / report.peak_tflops;

@@ -174,6 +174,34 @@ Precision resolve_precision(const Scenario& s, const StrategyChoice& strategy, c
   return precision;
 }
 
+// Text has a sequence length, images have a size; the other would be ignored in silence.
+void resolve_input(const Scenario& s, const Model& model, Workload& workload) {
+  const Architecture& a = model.architecture;
+  if (takes_images(a.family)) {
+    if (s.seq_len) {
+      throw InputError(s.where("seq_len"),
+                       fmt::format("applies to text only, and {} reads images; accepted: "
+                                   "image_size",
+                                   model.name));
+    }
+    if (a.family == Family::resnet && s.fused_attention) {
+      throw InputError(s.where("fused_attention"),
+                       fmt::format("applies to attention, which {} has not", model.name));
+    }
+    workload.image_size = s.image_size.value_or(a.image_size);
+    return;
+  }
+  if (s.image_size) {
+    throw InputError(
+        s.where("image_size"),
+        fmt::format("applies to images only, and {} reads text; accepted: seq_len", model.name));
+  }
+  workload.seq_len = s.seq_len.value_or(a.max_positions);
+  if (workload.seq_len <= 0) {
+    throw InputError(s.where("seq_len"), "the model has no sequence length of its own; give one");
+  }
+}
+
 // Sizes that would overflow 64-bit byte counts, and that no GPU holds.
 void check_sizes(const Scenario& s, const Workload& workload, const Model& model) {
   const auto b = static_cast<double>(workload.micro_batch);
@@ -260,12 +288,9 @@ Resolved resolve(const Scenario& s) {
   r.first_step = s.step.value_or("steady") == "first";
 
   TrainingStep& step = r.step;
-  step.model = load_model(*s.model, s.seq_len.value_or(0));
+  step.model = load_model(*s.model, s.seq_len.value_or(0), s.image_size.value_or(0));
   step.workload.micro_batch = s.micro_batch.value_or(1);
-  step.workload.seq_len = s.seq_len.value_or(step.model.architecture.max_positions);
-  if (step.workload.seq_len <= 0) {
-    throw InputError(s.where("seq_len"), "the model has no sequence length of its own; give one");
-  }
+  resolve_input(s, step.model, step.workload);
   check_sizes(s, step.workload, step.model);
   step.workload.checkpointing = parse_checkpointing(s.checkpointing.value_or("none"));
   step.workload.fused_attention = s.fused_attention.value_or(true);

@@ -28,7 +28,7 @@ struct Scenario {
   // what is trained
   std::optional<std::string> model;
   std::optional<double> params;
-  std::optional<std::int64_t> seq_len, micro_batch, accumulation;
+  std::optional<std::int64_t> seq_len, image_size, micro_batch, accumulation;
   std::optional<std::string> checkpointing, precision;
   std::optional<bool> fused_attention;
   // what it runs on
@@ -88,7 +88,9 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
   visit(model.range("params", "parameter count instead of a model: tables without a time", 1, 1e15),
         s.params);
   visit(model.range("seq_len", "tokens a sequence (default: the model's)", 1, 1e9), s.seq_len);
-  visit(model.range("micro_batch", "sequences a GPU and micro-batch (default 1)", 1, 1e9),
+  visit(model.range("image_size", "pixels a side of an image (default: the model's)", 32, 16384),
+        s.image_size);
+  visit(model.range("micro_batch", "sequences or images a GPU and micro-batch (default 1)", 1, 1e9),
         s.micro_batch);
   visit(model.range("accumulation", "micro-batches a step (default 1)", 1, 32000), s.accumulation);
   visit(model.choice("checkpointing", "activation checkpointing (default none)",

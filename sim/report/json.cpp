@@ -74,13 +74,16 @@ std::string to_json(const Report& r) {
   Json rows = Json::array();
   for (const CollectiveRow& row : r.collectives) rows.push_back(collective_json(row));
 
+  const auto text_only = [&](double value) { return r.images ? Json() : Json(value); };
+
   const Json document = {
       {"schema", "stepcast.forecast/1"},
       {"scenario",
        {{"model", r.model},
         {"model_source", r.model_source},
         {"parameters", r.parameters},
-        {"seq_len", r.seq_len},
+        {"seq_len", r.images ? Json() : Json(r.seq_len)},
+        {"image_size", r.images ? Json(r.image_size) : Json()},
         {"micro_batch", r.micro_batch},
         {"accumulation", r.accumulation},
         {"checkpointing", r.checkpointing},
@@ -99,16 +102,20 @@ std::string to_json(const Report& r) {
         {"nccl_version", r.nccl_version},
         {"step", r.step}}},
       {"step_time_s", r.step_time},
-      {"tokens_per_step", r.tokens_per_step},
-      {"tokens_per_s", r.tokens_per_second},
-      {"tokens_per_s_per_gpu", r.tokens_per_second_per_gpu},
+      {"samples_per_step", r.samples_per_step},
+      {"samples_per_s", r.samples_per_second},
+      {"samples_per_s_per_gpu", r.samples_per_second_per_gpu},
+      {"tokens_per_step", text_only(r.tokens_per_step)},
+      {"tokens_per_s", text_only(r.tokens_per_second)},
+      {"tokens_per_s_per_gpu", text_only(r.tokens_per_second_per_gpu)},
       {"tflops_per_gpu", r.tflops_per_gpu},
       {"hardware_tflops_per_gpu", r.hardware_tflops_per_gpu},
       {"mfu", r.mfu},
       {"hfu", r.hfu},
       {"peak_tflops", r.peak_tflops},
       {"peak_dtype", r.peak_dtype},
-      {"flops_per_token", r.flops_per_token},
+      {"flops_per_sample", r.flops_per_sample},
+      {"flops_per_token", text_only(r.flops_per_token)},
       {"time_s", split_json(r)},
       {"exposed_s", exposed},
       {"bytes_sent_per_gpu", sent_json(r)},

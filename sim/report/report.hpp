@@ -29,7 +29,9 @@ struct Report {
   std::string model;
   std::string model_source;
   std::int64_t parameters = 0;
-  std::int64_t seq_len = 0;
+  bool images = false;          // a sample is an image, not a sequence of tokens
+  std::int64_t seq_len = 0;     // 0 for images
+  std::int64_t image_size = 0;  // pixels a side; 0 for text
   std::int64_t micro_batch = 0;
   int accumulation = 1;
   std::string checkpointing;
@@ -50,7 +52,10 @@ struct Report {
 
   // ---- speed
   Seconds step_time = 0;
-  double tokens_per_step = 0;
+  double samples_per_step = 0;  // sequences or images
+  double samples_per_second = 0;
+  double samples_per_second_per_gpu = 0;
+  double tokens_per_step = 0;  // 0 for images, as all that counts tokens
   double tokens_per_second = 0;
   double tokens_per_second_per_gpu = 0;
   double tflops_per_gpu = 0;           // model FLOPs
@@ -61,6 +66,8 @@ struct Report {
   std::string peak_dtype;  // "bf16"
   bool peak_is_fallback = false;
   bool tied_embeddings = false;  // N counts the embedding once
+  std::int64_t experts = 0;      // 0: dense
+  double flops_per_sample = 0;
   double flops_per_token = 0;
 
   TimeSplit split;

@@ -100,10 +100,12 @@ class Page {
 
   void head() {
     folded("",
-           fmt::format("{}: {} parameters, {} tokens a sequence, micro-batch {}{}, "
-                       "checkpointing {}",
-                       r_.model, human_count(static_cast<double>(r_.parameters)),
-                       grouped(static_cast<double>(r_.seq_len)), r_.micro_batch,
+           fmt::format("{}: {} parameters, {}, micro-batch {}{}, checkpointing {}", r_.model,
+                       human_count(static_cast<double>(r_.parameters)),
+                       r_.images ? fmt::format("images of {} pixels a side", r_.image_size)
+                                 : fmt::format("{} tokens a sequence",
+                                               grouped(static_cast<double>(r_.seq_len))),
+                       r_.micro_batch,
                        r_.accumulation > 1 ? fmt::format(" x {} accumulated", r_.accumulation) : "",
                        r_.checkpointing));
     const std::string mesh =
@@ -126,20 +128,33 @@ class Page {
   }
 
   void speed() {
-    line("step time      {:>12}     tokens/s {:>14}     tokens/s/GPU {:>10}",
-         human_seconds(r_.step_time), grouped(r_.tokens_per_second),
-         grouped(r_.tokens_per_second_per_gpu));
+    if (r_.images) {
+      line("step time      {:>12}     images/s {:>14}     images/s/GPU {:>10}",
+           human_seconds(r_.step_time), grouped(r_.samples_per_second),
+           grouped(r_.samples_per_second_per_gpu, 1));
+    } else {
+      line("step time      {:>12}     tokens/s {:>14}     tokens/s/GPU {:>10}",
+           human_seconds(r_.step_time), grouped(r_.tokens_per_second),
+           grouped(r_.tokens_per_second_per_gpu));
+    }
     line("TFLOP/s/GPU    {:>12}     MFU {:>19}     HFU {:>19}", grouped(r_.tflops_per_gpu, 1),
          percent(r_.mfu), percent(r_.hfu));
-    folded(
-        "               ",
-        fmt::format(
-            "of {:.1f} TFLOP/s, the dense {} peak{}; {:.3f} GFLOP a token: 6N + 12Lhs, N {}",
-            r_.peak_tflops, r_.peak_dtype,
-            r_.peak_is_fallback ? " (the part has none for the compute dtype)" : "",
-            r_.flops_per_token / 1e9,
-            r_.tied_embeddings ? "with the tied embedding once" : "without the input embedding"));
+    folded("               ",
+           fmt::format("of {:.1f} TFLOP/s, the dense {} peak{}; {}", r_.peak_tflops, r_.peak_dtype,
+                       r_.peak_is_fallback ? " (the part has none for the compute dtype)" : "",
+                       flops()));
     blank();
+  }
+
+  // What one token or image is counted as.
+  std::string flops() const {
+    if (r_.images) {
+      return fmt::format("{:.3f} GFLOP an image: 3 times a forward's", r_.flops_per_sample / 1e9);
+    }
+    return fmt::format(
+        "{:.3f} GFLOP a token: 6N + 12Lhs, N {}{}", r_.flops_per_token / 1e9,
+        r_.tied_embeddings ? "with the tied embedding once" : "without the input embedding",
+        r_.experts > 0 ? " and with the experts of one token" : "");
   }
 
   // Rows that would print as 0.0 % are left out (JSON has every one), except the four that a reader

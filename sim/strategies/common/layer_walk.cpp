@@ -87,10 +87,10 @@ LayerWalk::LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamI
                                              step.workload.compute_dtype, largest_hidden, compute));
     }
   }
-  const std::int64_t seq_len =
-      step.workload.seq_len > 0 ? step.workload.seq_len : model.architecture.max_positions;
-  const Bytes ids = 2 * 8 * step.workload.micro_batch * std::max<std::int64_t>(seq_len, 1);
-  tokens_ = builder.persistent("tokens", BufferKind::input, Dtype::int64, ids);
+  const bool images = takes_images(model.architecture.family);
+  inputs_ =
+      builder.persistent(images ? "images" : "tokens", BufferKind::input,
+                         images ? Dtype::fp32 : Dtype::int64, input_bytes(model, step.workload));
   find_tied_parameter();
 }
 
@@ -122,15 +122,15 @@ View LayerWalk::whole_or_none(BufferIndex buffer) const {
 }
 
 BufferIndex LayerWalk::input_of(int layer) const {
-  return layer == 0 ? tokens_ : buffers_[static_cast<std::size_t>(layer - 1)].hidden;
+  return layer == 0 ? inputs_ : buffers_[static_cast<std::size_t>(layer - 1)].hidden;
 }
 
 void LayerWalk::load_inputs(int micro_batch) {
   micro_batch_ = micro_batch;
   builder_.at(Phase::load, -1, micro_batch);
-  const View tokens = builder_.whole(tokens_);
-  last_compute_ = builder_.copy(verb_inputs, CopyKind::host_to_device, compute_, tokens.bytes, {},
-                                ViewList(tokens));
+  const View inputs = builder_.whole(inputs_);
+  last_compute_ = builder_.copy(verb_inputs, CopyKind::host_to_device, compute_, inputs.bytes, {},
+                                ViewList(inputs));
 }
 
 void LayerWalk::begin_forward(int layer, int micro_batch) {

@@ -31,7 +31,7 @@ class LayerWalk {
   const LayerWork& work(int layer) const { return plan(layer).work; }
   UnitIndex unit(int layer) const { return units_[static_cast<std::size_t>(layer)]; }
 
-  // Token ids and labels of a micro-batch come to the GPU on the compute stream.
+  // Token ids or images, and labels, of a micro-batch come to the GPU on the compute stream.
   void load_inputs(int micro_batch);
 
   // `weights` are the views of the layer's parameters, a tied one included.
@@ -97,7 +97,7 @@ class LayerWalk {
   std::vector<ClassPlan> plans_;       // by shape_class
   std::vector<LayerBuffers> buffers_;  // by layer
   std::vector<UnitIndex> units_;       // by layer
-  BufferIndex tokens_ = -1;
+  BufferIndex inputs_ = -1;
   // A tied head's weight gradient waits here for the embedding's, which is added to it.
   BufferIndex tied_gradient_ = -1;
   int tied_owner_ = -1;                    // the layer that registers the tied parameter

@@ -77,7 +77,7 @@ TEST_CASE("names are matched whatever their case, '_' as '-'") {
 TEST_CASE("an unknown name gets the nearest and the list") {
   CHECK(error_of_name("llama-3-9b")
             .find("model: 'llama-3-9b' is not accepted (did you mean "
-                  "'llama-3-8b'?); accepted: gpt2-large, ") == 0);
+                  "'llama-3-8b'?); accepted: bert-base, ") == 0);
   CHECK(error_of_name("GPT3").find("(did you mean 'gpt2'?)") != std::string::npos);
   CHECK(error_of_name("").find("model: '' is not accepted; accepted: ") == 0);
   CHECK(error_of_name("zzz").find("did you mean") == std::string::npos);
@@ -109,7 +109,8 @@ TEST_CASE("a model's TOML with a mistake is refused by line and key") {
         ":6: heads: 6 does not divide the hidden size 64; accepted: a divisor of 64, or a head "
         "size of its own");
   CHECK(error_of(replaced(tiny, "\"llama\"", "\"lama\"")) ==
-        ":3: family: 'lama' is not accepted (did you mean 'llama'?); accepted: gpt2, llama, mpt");
+        ":3: family: 'lama' is not accepted (did you mean 'llama'?); accepted: gpt2, llama, "
+        "mpt, mixtral, bert, vit, resnet");
   CHECK(error_of(replaced(tiny, "tied_embeddings = false\n", "")) ==
         ":1: tied_embeddings: is missing; accepted: true or false");
   CHECK(error_of(replaced(tiny, "vocabulary", "vocabluary")).find("vocabulary: is missing") !=

@@ -43,11 +43,13 @@ TEST_CASE("without a sequence length the model's own is taken") {
   CHECK_THROWS_AS(model_flops_per_token(model, -5), InputError);
 }
 
-TEST_CASE("the kernels of every catalog model add up to the formula less what multiplies nothing") {
+TEST_CASE("the kernels of every decoder add up to the formula less what multiplies nothing") {
   for (const std::string& name : catalog_models()) {
     for (const std::int64_t micro_batch : {1, 3}) {
       CAPTURE(name);
       const Model model = load_model(name, 1024);
+      const Family family = model.architecture.family;
+      if (takes_images(family) || family == Family::bert) continue;  // encoders_test, resnet_test
       Workload workload;
       workload.micro_batch = micro_batch;
       workload.seq_len = 1024;

@@ -188,15 +188,65 @@ TEST_CASE("a bad value is named with its line") {
         "config.json:8: attention_dropout: 2 is not a probability; accepted: 0 to 1");
 }
 
+TEST_CASE("a Mixtral's config.json gives the catalog's model") {
+  const std::string mixtral = R"({"architectures": ["MixtralForCausalLM"],
+"model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+"num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 32768,
+"num_local_experts": 8, "vocab_size": 32000, "tie_word_embeddings": false,
+"num_experts_per_tok": )";
+  const Model model = read(mixtral + "2}");
+  CHECK(model.parameter_elements() == 46'702'792'704);
+  CHECK(model.architecture.experts_per_token == 2);
+  CHECK(error_of(mixtral + "9}") ==
+        "config.json:5: num_experts_per_tok: 9 is out of range; accepted: 1 to 8");
+}
+
+TEST_CASE("BERT's heads are those that `architectures` names") {
+  const auto bert = [](const std::string& more) {
+    return R"({"model_type": "bert", "hidden_size": 768, "intermediate_size": 3072,
+"num_hidden_layers": 12, "num_attention_heads": 12, "max_position_embeddings": 512,
+"type_vocab_size": 2, "vocab_size": 30522)" +
+           more + "}";
+  };
+  CHECK(read(bert("")).parameter_elements() == 110'106'428);
+  // Without pooler (590,592) and next sentence (1,538).
+  const Model masked = read(bert(R"(, "architectures": ["BertForMaskedLM"])"));
+  CHECK(masked.parameter_elements() == 110'106'428 - 590'592 - 1'538);
+  CHECK(masked.parameters[5 + 12 * 16].name.str() == "cls.predictions.bias");
+  CHECK(error_of(bert(",\n\"architectures\": [\"BertForQuestionAnswering\"]")) ==
+        "config.json:4: architectures: 'BertForQuestionAnswering' is not accepted; accepted: "
+        "BertForPreTraining, BertForMaskedLM");
+  CHECK(error_of(bert(",\n\"position_embedding_type\": \"relative_key\"")) ==
+        "config.json:4: position_embedding_type: 'relative_key' is not accepted; accepted: "
+        "absolute");
+}
+
+TEST_CASE("ViT has as many classes as id2label names") {
+  const auto vit = [](const std::string& more) {
+    return R"({"model_type": "vit", "hidden_size": 768, "intermediate_size": 3072,
+"num_hidden_layers": 12, "num_attention_heads": 12, "image_size": 224,
+"patch_size": 16)" +
+           more + "}";
+  };
+  const std::int64_t body = 86'567'656 - 769'000;
+  CHECK(read(vit("")).parameter_elements() == body + 2 * 769);
+  CHECK(read(vit(R"(, "id2label": {"0": "a", "1": "b", "2": "c"})")).parameter_elements() ==
+        body + 3 * 769);
+  CHECK(error_of(vit(",\n\"num_channels\": 1")) ==
+        "config.json:4: num_channels: 1 is not built; accepted: 3");
+  CHECK(error_of(replaced(vit(""), "16", "15")) ==
+        "config.json:2: image_size: 224 is not made of patches of 15; accepted: a multiple of 15");
+}
+
 TEST_CASE("families and variants that are not built are refused, not misread") {
   CHECK(error_of(replaced(llama(), "\"llama\"", "\"lama\"")) ==
         "config.json:2: model_type: 'lama' is not accepted (did you mean 'llama'?); accepted: "
-        "llama, mistral, qwen2, qwen3, gpt2, mpt");
-  CHECK(error_of(replaced(llama(), "\"llama\"", "\"mixtral\""))
-            .find("config.json:2: model_type: 'mixtral' is not accepted") == 0);
+        "llama, mistral, mixtral, qwen2, qwen3, gpt2, mpt, bert, vit");
+  CHECK(error_of(replaced(llama(), "\"llama\"", "\"qwen2_moe\""))
+            .find("config.json:2: model_type: 'qwen2_moe' is not accepted") == 0);
   CHECK(error_of(llama("\"num_local_experts\": 8")) ==
-        "config.json:8: num_local_experts: mixture-of-experts layers are not built; accepted: "
-        "dense models");
+        "config.json:8: num_local_experts: mixture-of-experts layers are built for model_type "
+        "mixtral only; accepted: dense models");
   const std::string mpt = R"({"model_type": "mpt", "d_model": 64, "n_layers": 2, "n_heads": 4,
 "vocab_size": 100, "max_seq_len": 32,
 )";
