@@ -123,6 +123,10 @@ Model model_from_toml(TomlTable toml, const std::string& file, std::int64_t seq_
   toml.finish();
 
   if (const auto problem = complete(a)) {
+    // The caller's own size, not the file's.
+    if (problem->field == "image_size" && image_size > 0 && a.family == Family::vit) {
+      throw InputError({"", 0, "image_size"}, problem->message);
+    }
     throw InputError(toml.where(problem->field), problem->message);
   }
   Model model = build_model(name, a);

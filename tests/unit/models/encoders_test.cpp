@@ -124,5 +124,7 @@ TEST_CASE("a vit's images have the size of its position table") {
   CHECK_THROWS_WITH_AS(work_of(load_model("vit-b-16"), 0, workload),
                        "image_size: 256 is not what vit-b-16 has positions for; accepted: 224",
                        InputError);
-  CHECK_THROWS_AS(load_model("vit-b-16", 0, 230), InputError);
+  CHECK_THROWS_WITH_AS(load_model("vit-b-16", 0, 230),
+                       "image_size: 230 is not made of patches of 16; accepted: a multiple of 16",
+                       InputError);
 }
