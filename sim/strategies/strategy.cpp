@@ -35,6 +35,14 @@ constexpr std::array<std::pair<std::string_view, ShardingStrategy>, 5> shardings
     {"_HYBRID_SHARD_ZERO2", ShardingStrategy::hybrid_shard_zero2},
 }};
 
+constexpr std::array<std::pair<std::string_view, CommHook>, 5> hooks{{
+    {"none", CommHook::none},
+    {"allreduce", CommHook::allreduce},
+    {"fp16_compress", CommHook::fp16_compress},
+    {"bf16_compress", CommHook::bf16_compress},
+    {"powerSGD", CommHook::power_sgd},
+}};
+
 void require(bool holds, const std::string& key, const std::string& message) {
   if (!holds) throw InputError({"", 0, key}, message);
 }
@@ -82,6 +90,7 @@ void check(const TrainingStep& step) {
   require(!shards || step.mesh.replicate == 1, "mesh",
           name + " shards over all ranks; accepted: one shard group (hsdp replicates)");
   if (kind == StrategyKind::fsdp1) check_sharding(step);
+  if (kind == StrategyKind::ddp) ddp::check_options(step);
   require(step.accumulation >= 1 && step.accumulation <= 32767, "accumulation",
           fmt::format("{} is out of range; accepted: 1 to 32767 micro-batches", step.accumulation));
   const std::vector<std::string> recipes = precision_recipes_of(kind);
@@ -154,6 +163,15 @@ ShardingStrategy parse_sharding(const std::string& name) {
     accepted.emplace_back(known);
   }
   throw not_accepted({"", 0, "sharding_strategy"}, name, accepted);
+}
+
+CommHook parse_comm_hook(const std::string& name) {
+  std::vector<std::string> accepted;
+  for (const auto& [known, value] : hooks) {
+    if (known == name) return value;
+    accepted.emplace_back(known);
+  }
+  throw not_accepted({"", 0, "comm_hook"}, name, accepted);
 }
 
 std::string_view to_string(BackwardPrefetchMode mode) {

@@ -66,6 +66,12 @@ enum class ShardingStrategy : std::uint8_t {
 
 enum class BackwardPrefetchMode : std::uint8_t { pre, post, none };
 
+// Whether an explicit bucket_cap_mb limits DDP's first bucket too (current) or that keeps 1 MiB.
+enum class BucketRule : std::uint8_t { current, pytorch_1_13 };
+
+// DDP's communication hooks, PyTorch's built-in ones.
+enum class CommHook : std::uint8_t { none, allreduce, fp16_compress, bf16_compress, power_sgd };
+
 struct StrategyOptions {
   StrategyKind kind = StrategyKind::ddp;
 
@@ -73,6 +79,21 @@ struct StrategyOptions {
   std::optional<double> bucket_cap_mib;    // MiB, as PyTorch's bucket_cap_mb; default 25
   std::optional<double> first_bucket_mib;  // default: 1 MiB, or the cap when that is given
   bool gradient_as_bucket_view = false;
+  BucketRule bucket_rule = BucketRule::current;
+  std::vector<double> bucket_caps_mib;  // bucket_cap_mb_list: one a bucket; empty: not said
+  bool small_last_bucket = false;       // DDP_SET_LAST_BUCKET_CAP=1
+  bool batched_grad_copy = false;
+  bool find_unused_parameters = false;
+  bool static_graph = false;
+  std::vector<std::string> unused_parameters;  // names or globs: no gradient ...
+  std::vector<int> unused_on_ranks;            // ... on these ranks; empty: on all
+  CommHook comm_hook = CommHook::none;
+  int powersgd_rank = 1;  // matrix_approximation_rank
+  double powersgd_min_compression_rate = 2;
+  std::optional<int> join_early_ranks;  // runs under join(), so many ranks have run out of data
+  bool join_divides_by_initial_world_size = true;
+  bool broadcast_buffers = true;
+  bool zero_grad_set_to_none = true;
 
   // fsdp2, hsdp
   bool reshard_after_forward = true;
@@ -121,6 +142,7 @@ bool is_built(StrategyKind kind);
 std::string_view to_string(ShardingStrategy sharding);     // as PyTorch writes it
 ShardingStrategy parse_sharding(const std::string& name);  // names or numbers 1 to 5
 std::string_view to_string(BackwardPrefetchMode mode);
+CommHook parse_comm_hook(const std::string& name);
 std::string_view to_string(StrategyKind kind);
 StrategyKind parse_strategy(const std::string& name);  // InputError lists the names
 std::string_view to_string(AccumulationSync sync);

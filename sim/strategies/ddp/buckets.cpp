@@ -56,20 +56,40 @@ std::vector<Bucket> construction_buckets(std::span<const Tensor> tensors, const 
 }
 
 std::vector<Bucket> rebuilt_buckets(std::span<const Tensor> tensors,
-                                    std::span<const int> ready_order, const Limits& limits) {
-  return assign(tensors, ready_order, limits);
+                                    std::span<const int> ready_order, const Limits& limits,
+                                    bool small_last) {
+  if (!small_last) return assign(tensors, ready_order, limits);
+  const std::vector<int> backwards(ready_order.rbegin(), ready_order.rend());
+  std::vector<Bucket> buckets = assign(tensors, backwards, limits);
+  std::reverse(buckets.begin(), buckets.end());
+  return buckets;
 }
 
 std::vector<Bucket> buckets_of_iteration(Mode mode, int iteration, std::span<const Tensor> tensors,
-                                         std::span<const int> ready_order, const Limits& limits) {
+                                         std::span<const int> ready_order, const Limits& limits,
+                                         bool small_last) {
   const int rebuilt_from = mode == Mode::static_graph ? 2 : 1;
   if (mode == Mode::find_unused) return construction_buckets(tensors, limits);
   if (iteration < rebuilt_from) return construction_buckets(tensors, {no_limit});
-  return rebuilt_buckets(tensors, ready_order, limits);
+  return rebuilt_buckets(tensors, ready_order, limits, small_last);
+}
+
+namespace {
+
+Bytes bytes_of_mib(double amount) {
+  return static_cast<Bytes>(std::llround(amount * static_cast<double>(mib)));
+}
+
+}  // namespace
+
+Limits limits_from_list(std::span<const double> caps_mib) {
+  Limits limits;
+  for (const double cap : caps_mib) limits.push_back(bytes_of_mib(cap));
+  return limits;
 }
 
 Limits limits_for(double cap_mib, bool explicit_cap, bool older_rule) {
-  const auto cap = static_cast<Bytes>(std::llround(cap_mib * static_cast<double>(mib)));
+  const Bytes cap = bytes_of_mib(cap_mib);
   if (explicit_cap && !older_rule) return {cap, cap};
   return {default_first_bucket, cap};
 }

@@ -52,9 +52,12 @@ std::vector<Bucket> assign(std::span<const Tensor> tensors, std::span<const int>
 // As the constructor does it: definition order, sorted by smallest index, reversed.
 std::vector<Bucket> construction_buckets(std::span<const Tensor> tensors, const Limits& limits);
 
-// As the rebuild of the second forward does it.
+// As the rebuild of the second forward does it. `small_last` (DDP_SET_LAST_BUCKET_CAP=1) walks the
+// ready order from its end and reverses the list of buckets, so that the small limit holds for the
+// bucket that is reduced last, whose all-reduce nothing hides.
 std::vector<Bucket> rebuilt_buckets(std::span<const Tensor> tensors,
-                                    std::span<const int> ready_order, const Limits& limits);
+                                    std::span<const int> ready_order, const Limits& limits,
+                                    bool small_last = false);
 
 // The layout of every iteration: which one depends on the mode.
 enum class Mode : std::uint8_t {
@@ -63,10 +66,13 @@ enum class Mode : std::uint8_t {
   find_unused,   // construction layout with the limits, never rebuilt
 };
 std::vector<Bucket> buckets_of_iteration(Mode mode, int iteration, std::span<const Tensor> tensors,
-                                         std::span<const int> ready_order, const Limits& limits);
+                                         std::span<const int> ready_order, const Limits& limits,
+                                         bool small_last = false);
 
 // [first, cap]: an explicit bucket_cap_mb makes the first bucket as large as the rest (PyTorch
 // since 2026); `older_rule` keeps the 1 MiB first bucket (PyTorch 1.13).
 Limits limits_for(double cap_mib, bool explicit_cap, bool older_rule = false);
+// One limit a bucket (bucket_cap_mb_list); the last one repeats.
+Limits limits_from_list(std::span<const double> caps_mib);
 
 }  // namespace stepcast::ddp

@@ -1,96 +1,145 @@
 #pragma once
 // DDP's reducer: what happens between a gradient that becomes ready and the optimizer.
 //
-//   gradient ready -> copy-in: gradient x 1/W into its bucket's slice, on the compute stream
+//   gradient ready -> copy-in: gradient x 1/W into its bucket's slice, on the compute stream (a
+//                     plain copy with a communication hook; batched_grad_copy: one copy a bucket
+//                     and one division of it, where the bucket is launched)
 //   bucket complete and all earlier ones launched -> all-reduce(SUM) on the process group's stream,
-//                     which waits for the compute stream's current point
+//                     which waits for the compute stream's current point (comm_hook.hpp)
 //   backward done  -> for bucket 0, 1, ...: the compute stream waits its all-reduce, then copy-out
 //                     (none with gradient_as_bucket_view)
 //
 // Buckets are launched strictly in index order: a complete bucket waits for earlier ones. The
 // exposed tail is what of the last all-reduces backward does not cover, plus the last copy-out.
-// Source: PyTorch reducer.cpp (docs/sources.md 1.2). Tested by tests/unit/strategies/ddp_test.cpp
-// (E-8) and ddp_buckets_test.cpp.
 //
-// Gradients live in pieces: a piece is what one layer contributes to one launch, so that memory
-// grows during backward as it does in PyTorch.
+// zero_grad: set to None (default), gradients are freed after the optimizer and made anew in
+// backward. Set to zero, they stay: a kernel zeroes them, each backward makes a fresh gradient and
+// adds it (memory and a kernel more), and as views of the buckets they need no copy-in but the
+// division. Unused parameters: unused.hpp, used_map.hpp.
+//
+// Source: PyTorch reducer.cpp (docs/sources.md 1.2). Tested by tests/unit/strategies/ddp_test.cpp
+// (E-8), ddp_buckets_test.cpp, ddp_gradients_test.cpp.
 
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "sim/schedule/builder.hpp"
 #include "sim/strategies/common/layer_walk.hpp"
 #include "sim/strategies/ddp/buckets.hpp"
+#include "sim/strategies/ddp/comm_hook.hpp"
+#include "sim/strategies/ddp/join.hpp"
+#include "sim/strategies/ddp/pieces.hpp"
+#include "sim/strategies/ddp/streams.hpp"
+#include "sim/strategies/ddp/unused.hpp"
+#include "sim/strategies/ddp/used_map.hpp"
 
 namespace stepcast::ddp {
 
-// One stretch of a layer's backward, cut where a bucket can be launched.
-struct Piece {
-  int layer = 0;
-  int first_kernel = 0;
-  int kernel_count = 0;
-  std::vector<int> parameters;  // whose gradients become ready in it (indices into the model)
-  std::vector<int> launches;    // buckets to launch after it, in order
-  Bytes bytes = 0;              // of those gradients
-  BufferIndex gradients = -1;   // their tensors
-  BufferIndex fresh = -1;       // the newly produced ones while they are added to older ones
-};
-
 // Parameters in the order in which backward makes their gradients ready.
 std::vector<int> ready_order(const Model& model, const LayerWalk& walk);
+std::vector<int> ready_order(const TrainingStep& step);
+
+// Whether a micro-batch ends in a reduction (the others run under no_sync).
+bool reduces(const TrainingStep& step, int micro_batch);
 
 class Reducer {
  public:
-  struct Streams {
-    StreamIndex compute = 0;
-    StreamIndex nccl = 0;
-    CommIndex world = 0;
+  struct Setup {
+    // Tells the buckets of two layouts or roles apart in buffer names.
+    std::string label;
+    Streams streams;
+    // Buckets exist before and after the steps. Otherwise the caller allocates and frees them: the
+    // layout of iteration 0 gives way to the rebuilt one.
+    bool persistent = true;
+    std::vector<bool> unused;      // parameters without gradient on these ranks; empty: none
+    bool unused_by_all = false;    // and on no other rank either
+    UsedMap* used_map = nullptr;   // find_unused_parameters
+    JoinNotice* notice = nullptr;  // join(divide_by_initial_world_size=False)
+    CommHook hook = CommHook::none;
+    bool steady = true;  // it runs the steady step too
   };
-  // `label` tells the buckets of two layouts apart in buffer names. Without `persistent` the caller
-  // allocates and frees the buckets: the layout of iteration 0 gives way to the rebuilt one.
+
   Reducer(ScheduleBuilder& builder, const TrainingStep& step, const LayerWalk& walk,
-          std::vector<Bucket> buckets, const std::string& label, Streams streams, bool persistent);
+          std::vector<Bucket> buckets, Setup setup);
 
   void alloc_buckets();
   void free_buckets();
+  // The rebuild: gradients that zero_grad keeps move to this layout.
+  void take_over(Reducer& from);
+  // Before the ops of an iteration. `delayed`: static_graph's first; `steady`: after
+  // start_powerSGD_iter.
+  void begin_iteration(bool delayed, bool steady);
 
-  std::span<const Piece> pieces_of(int layer) const;
+  std::span<const Piece> pieces_of(int layer) const { return pieces_.of(layer); }
   const std::vector<Bucket>& buckets() const { return buckets_; }
+  std::vector<View> bucket_views() const;
 
-  // The gradient tensors of a piece come to be. `accumulating`: older ones exist already.
-  void before_piece(const Piece& piece, bool accumulating, int micro_batch);
+  // zero_grad(set_to_none=False), at the start of a step.
+  void zero_gradients(LayerWalk& walk);
+  void begin_backward() { divisor_known_ = setup_.notice == nullptr; }
+  // The gradient tensors of a piece come to be; added to older ones in later micro-batches.
+  void before_piece(const Piece& piece, int micro_batch);
   // What backward writes: the gradients, or the fresh ones that are added to the older.
-  View produced(const Piece& piece, bool accumulating) const;
+  View produced(const Piece& piece, int micro_batch) const;
   // After the kernels of a piece: accumulate, and where the micro-batch is reduced copy in and
   // launch.
-  void after_piece(const Piece& piece, LayerWalk& walk, bool accumulating, bool reduce,
-                   int micro_batch);
-  // End of a reduced backward: waits and copy-outs.
+  void after_piece(const Piece& piece, LayerWalk& walk, int micro_batch);
+  // End of a reduced backward: waits and copy-outs. Not reached where a bucket was never launched.
   void finalize(LayerWalk& walk, int micro_batch);
   // zero_grad(set_to_none) after the optimizer.
   void drop_gradients();
 
   // What the optimizer reads: gradient tensors, or the buckets that they alias.
   std::vector<View> gradients() const;
+  // Elements that have a gradient after the reduction.
+  std::int64_t updated_elements() const;
 
  private:
-  void plan_pieces(const LayerWalk& walk);
-  void launch(int bucket, int micro_batch);
-  std::vector<View> slices_of(const Piece& piece) const;
+  void declare_gradients();
+  bool adds(int micro_batch) const { return micro_batch > 0 || alive_; }
+  bool is_unused(int parameter) const {
+    return !setup_.unused.empty() && setup_.unused[static_cast<std::size_t>(parameter)];
+  }
+  View slice(int parameter) const;
+  std::vector<View> slices(std::span<const int> parameters) const;
+  // Where gradients are: tensors of their own, or the buckets after an earlier reduction.
+  std::vector<View> home(std::span<const int> parameters) const;
+  void mark_unused(const Piece& piece, LayerWalk& walk);
+  void copy_in(std::span<const int> parameters, LayerWalk& walk);
+  void copy_in_bucket(std::size_t bucket, LayerWalk& walk);
+  void release_copied(std::span<const int> parameters);
+  void await_divisor();
+  void launch(int bucket, LayerWalk& walk, int micro_batch);
+  void reduce_delayed(LayerWalk& walk, int micro_batch);
+  void copy_out(std::size_t bucket, LayerWalk& walk);
+  void run(Name verb, Bytes read, Bytes written, int launches, std::span<const View> reads,
+           std::span<const View> writes, LayerWalk& walk);
 
   ScheduleBuilder& builder_;
   const TrainingStep& step_;
+  Setup setup_;
+  bool views_;  // gradient_as_bucket_view
   std::vector<Bucket> buckets_;
   std::vector<BufferIndex> bucket_buffers_;
-  std::vector<OpIndex> reductions_;  // the all-reduce of each bucket in the current micro-batch
-  std::vector<Piece> pieces_;
-  std::vector<Range> piece_range_;  // by layer, into pieces_
-  // By parameter: its place in its bucket and among the gradient tensors.
+  std::vector<OpIndex> reductions_;  // the reduction of each bucket in the current micro-batch
+  Pieces pieces_;
+  // By parameter.
   std::vector<int> bucket_of_;
   std::vector<Bytes> slice_offset_;
   std::vector<View> tensor_;
-  Streams streams_;
-  bool aliased_ = false;  // gradient_as_bucket_view: this step's gradients live in the buckets
+  std::vector<int> piece_of_;
+  std::vector<std::size_t> uncopied_;  // by piece: gradients not yet copied in; 0: no tensor
+  std::vector<BufferIndex> late_;      // by bucket: gradients of unused parameters that others used
+  std::unique_ptr<BucketReduction> early_, steady_;
+  BucketReduction* reduction_ = nullptr;  // one of the two
+  bool aliased_ = false;                  // the gradients live in the buckets
+  bool alive_ = false;                    // gradients of an earlier step are there
+  bool late_alive_ = false;               // those of unused parameters too
+  bool divisor_known_ = true;
+  bool delayed_ = false;
+  bool map_ = false;  // this iteration reduces the used map
 };
 
 }  // namespace stepcast::ddp

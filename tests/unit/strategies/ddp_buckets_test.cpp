@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sim/strategies/ddp/buckets.hpp"
+#include "tests/unit/strategies/resnet18_tensors.hpp"
 #include "tests/unit/strategies/resnet50_tensors.hpp"
 
 namespace stepcast::ddp {
@@ -110,6 +111,39 @@ TEST_CASE("E-6: ResNet-50's buckets, to the byte") {
           {7, 12'410'784}, {15, 31'502'336}, {24, 29'669'376}, {78, 27'022'336}, {37, 1'623'296}});
   CHECK(pairs(rebuilt_buckets(model.tensors, model.ready, limits_for(25, true))) ==
         Pairs{{14, 30'257'056}, {12, 26'255'360}, {39, 28'366'848}, {96, 17'348'864}});
+}
+
+TEST_CASE(
+    "V34: ResNet-18's buckets by the older rule, at 25 and at 35 MB, and by the current one") {
+  const testing::ResNet18 model;
+  REQUIRE(model.tensors.size() == 62);
+  Bytes total = 0;
+  for (const Tensor& tensor : model.tensors) total += tensor.bytes;
+  REQUIRE(total == 4 * 11'689'512);
+  const auto at = [&](double cap, bool older) {
+    return sizes(rebuilt_buckets(model.tensors, model.ready, limits_for(cap, true, older)));
+  };
+  // The head alone is 2,052,000 bytes, above the 1 MiB of the older rule's first bucket.
+  CHECK(at(25, true) == std::vector<Bytes>{2'052'000, 28'852'224, 15'853'824});
+  CHECK(at(35, true) == std::vector<Bytes>{2'052'000, 38'297'600, 6'408'448});
+  CHECK(at(35, false) == std::vector<Bytes>{37'988'256, 8'769'792});
+}
+
+TEST_CASE("bucket_cap_mb_list: each bucket has its cap, the last one repeats") {
+  const std::vector<Tensor> layers = tensors_of_mib({4, 4, 4, 4, 4, 4, 4, 4});
+  // 4 closes at 2; 4 + 4 at 8; then 12s: 12, and the two that are left
+  CHECK(
+      sizes(rebuilt_buckets(layers, reversed(8), limits_from_list(std::vector{2.0, 8.0, 12.0}))) ==
+      std::vector<Bytes>{4 * mib, 8 * mib, 12 * mib, 8 * mib});
+}
+
+TEST_CASE("DDP_SET_LAST_BUCKET_CAP: the small bucket is the last, that of the first layers") {
+  const std::vector<Tensor> layers = tensors_of_mib({4, 4, 4, 4, 4, 4, 4, 4});
+  const std::vector<Bucket> buckets = rebuilt_buckets(layers, reversed(8), defaults, true);
+  // Walked from the first layer: {0} closes at 1 MiB, {1 ... 7} at 28; then the list is reversed.
+  REQUIRE(buckets.size() == 2);
+  CHECK(buckets[0].tensors == std::vector<int>{1, 2, 3, 4, 5, 6, 7});
+  CHECK(buckets[1].tensors == std::vector<int>{0});
 }
 
 TEST_CASE("each dtype has its own open bucket and its own place in the limits") {

@@ -42,19 +42,18 @@ TEST_CASE("E-8: the first iteration reduces everything after backward, 24 to 44"
   step.first_step = true;
   const Schedule schedule = build_schedule(step);
   REQUIRE(schedule.roles.size() == 1);
-  REQUIRE(schedule.roles[0].steps.size() == 3);
+  REQUIRE(schedule.roles[0].steps.size() == 4);
+  const int first = testing::program_named(schedule, "first");
   CHECK(testing::faults(schedule) == "");
   const CostTable costs = costs_by(schedule, four_layer_cost);
   for (auto& engine : testing::both_engines()) {
     RunOptions options;
-    options.programs = {0};
+    options.programs = {first};
     const Timeline timeline = engine->run(schedule, costs, options);
     int reductions = 0;
     for (const Span& span : timeline.spans) {
-      if (schedule.roles[0].steps[0].ops[static_cast<std::size_t>(span.op)].kind !=
-          OpKind::collective) {
-        continue;
-      }
+      const Op& op = testing::ops_of(schedule, "first")[static_cast<std::size_t>(span.op)];
+      if (op.kind != OpKind::collective) continue;
       ++reductions;
       CHECK(span.start == doctest::Approx(24));
       CHECK(span.end == doctest::Approx(44));
@@ -68,7 +67,7 @@ TEST_CASE("E-28: the second forward broadcasts the order, parameters + 1 and buc
   step.first_step = true;
   const Schedule schedule = build_schedule(step);
   std::vector<std::int64_t> broadcasts;
-  for (const Op& op : schedule.roles[0].steps[1].ops) {
+  for (const Op& op : testing::ops_of(schedule, "second")) {
     if (op.kind == OpKind::collective && op.collective == CollectiveKind::broadcast) {
       CHECK(op.dtype == Dtype::int32);
       broadcasts.push_back(op.elements);

@@ -29,7 +29,38 @@ inline std::string faults(const Schedule& schedule) {
   return text;
 }
 
-// Spans of the first executed step by op name.
+// The index of the StepProgram of this name.
+inline int program_named(const Schedule& schedule, const char* name) {
+  const std::vector<StepProgram>& steps = schedule.roles[0].steps;
+  for (std::size_t p = 0; p < steps.size(); ++p) {
+    if (steps[p].name == Name(name)) return static_cast<int>(p);
+  }
+  FAIL("no program of this name: " << name);
+  return -1;
+}
+
+// The ops of a role's StepProgram, the steady one unless said otherwise.
+inline const std::vector<Op>& ops_of(const Schedule& schedule, const char* program = "steady",
+                                     std::size_t role = 0) {
+  return schedule.roles[role].steps[static_cast<std::size_t>(program_named(schedule, program))].ops;
+}
+
+inline int count_of(const std::vector<Op>& ops, const char* verb) {
+  int count = 0;
+  for (const Op& op : ops) count += op.verb == Name(verb);
+  return count;
+}
+
+// Bytes of the collectives of one verb, in order.
+inline std::vector<Bytes> bytes_of_each(const std::vector<Op>& ops, const char* verb) {
+  std::vector<Bytes> bytes;
+  for (const Op& op : ops) {
+    if (op.kind == OpKind::collective && op.verb == Name(verb)) bytes.push_back(bytes_of(op));
+  }
+  return bytes;
+}
+
+// Spans of the first role's first executed step by op name.
 class Events {
  public:
   // Runs one StepProgram alone, the last (steady) one unless said otherwise.
@@ -44,7 +75,7 @@ class Events {
     const std::vector<std::string> names =
         op_names(schedule, steps[static_cast<std::size_t>(program)]);
     for (const Span& span : timeline_.spans) {
-      if (span.step == 0) spans_[names[static_cast<std::size_t>(span.op)]] = span;
+      if (span.step == 0 && span.role == 0) spans_[names[static_cast<std::size_t>(span.op)]] = span;
     }
   }
 
