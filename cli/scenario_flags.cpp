@@ -39,11 +39,42 @@ void parse(const Where& where, const std::string& text, std::optional<bool>& fie
   }
 }
 
+// A list is written with commas.
+std::vector<std::string> parts_of(const Where& where, const std::string& text) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == ',') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  for (const std::string& part : parts) {
+    if (part.empty()) {
+      throw InputError(where, "'" + text.substr(0, 80) +
+                                  "' is not accepted; accepted: values with commas between them");
+    }
+  }
+  return parts;
+}
+void parse(const Where& where, const std::string& text,
+           std::optional<std::vector<std::string>>& field) {
+  field = parts_of(where, text);
+}
+void parse(const Where& where, const std::string& text, std::optional<std::vector<double>>& field) {
+  field.emplace();
+  for (const std::string& part : parts_of(where, text)) {
+    field->push_back(parse_number<double>(where, part, "numbers with commas between them"));
+  }
+}
+
 template <typename Field>
 const char* type_name(const KeyInfo& key, const Field&) {
   if (!key.accepted.empty()) return "NAME";
   if (std::is_same_v<Field, std::optional<std::string>>) return "NAME";
   if (std::is_same_v<Field, std::optional<bool>>) return "BOOL";
+  if (std::is_same_v<Field, std::optional<std::vector<std::string>>>) return "NAME,...";
+  if (std::is_same_v<Field, std::optional<std::vector<double>>>) return "N,...";
   return "N";
 }
 

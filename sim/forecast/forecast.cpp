@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "base/error.hpp"
 #include "sim/engines/engine.hpp"
 #include "sim/forecast/bind.hpp"
 #include "sim/forecast/fit.hpp"
+#include "sim/strategies/ddp/unused.hpp"
 
 namespace stepcast {
 
@@ -56,15 +60,17 @@ void add_speed(const Resolved& r, Report& report) {
   const TrainingStep& step = r.step;
   const Workload& w = step.workload;
   const double samples_per_gpu = static_cast<double>(w.micro_batch) * step.accumulation;
-  report.samples_per_step = samples_per_gpu * r.cluster.world_size;
+  // Ranks that have run out of data (join) train on nothing.
+  const int world = r.cluster.world_size;
+  report.samples_per_step = samples_per_gpu * (world - step.strategy.join_early_ranks.value_or(0));
   report.samples_per_second = report.samples_per_step / report.step_time;
-  report.samples_per_second_per_gpu = samples_per_gpu / report.step_time;
+  report.samples_per_second_per_gpu = report.samples_per_second / world;
   report.flops_per_sample = model_flops_per_sample(step.model, w);
   if (!report.images) {
     const auto tokens = static_cast<double>(w.seq_len);
     report.tokens_per_step = report.samples_per_step * tokens;
     report.tokens_per_second = report.tokens_per_step / report.step_time;
-    report.tokens_per_second_per_gpu = samples_per_gpu * tokens / report.step_time;
+    report.tokens_per_second_per_gpu = report.samples_per_second_per_gpu * tokens;
     report.flops_per_token = model_flops_per_token(step.model, w.seq_len);
   }
   report.tflops_per_gpu = report.samples_per_second_per_gpu * report.flops_per_sample / 1e12;
@@ -76,6 +82,47 @@ void add_speed(const Resolved& r, Report& report) {
   report.hfu = report.hardware_tflops_per_gpu / report.peak_tflops;
 }
 
+// The StepProgram of this name, or -1.
+int program_named(const Schedule& schedule, const char* name) {
+  const std::vector<StepProgram>& steps = schedule.roles[0].steps;
+  for (std::size_t p = 0; p < steps.size(); ++p) {
+    if (steps[p].name == Name(name)) return static_cast<int>(p);
+  }
+  return -1;
+}
+
+// A step that PyTorch would not finish as it is written has no time: InfeasibleError says why. That
+// some ranks hang is for the engine to find.
+Timeline run_reported_step(Engine& engine, const Forecast& f) {
+  const Resolved& r = f.resolved;
+  RunOptions options;
+  if (r.first_step) options.programs = {std::max(0, program_named(f.schedule, "first"))};
+  const std::optional<ddp::Unreduced> unreduced = ddp::unreduced_gradients(r.step);
+  if (!unreduced) return engine.run(f.schedule, f.costs, options);
+  if (unreduced->everywhere) throw InfeasibleError(unreduced->text);
+  if (!r.first_step) options.programs = {0};  // there is no second one
+  try {
+    engine.run(f.schedule, f.costs, options);
+  } catch (const Deadlock& hang) {
+    throw InfeasibleError(unreduced->text + " [" + hang.what() + "]");
+  }
+  STEPCAST_ASSERT(false, "ranks that should hang do not");
+}
+
+// What comes before the first step, as a note.
+void add_construction(Engine& engine, Forecast& f) {
+  const int construction = program_named(f.schedule, "construction");
+  if (!f.resolved.first_step || construction < 0) return;
+  RunOptions options;
+  options.programs = {construction};
+  options.memory = false;
+  const Seconds seconds = engine.run(f.schedule, f.costs, options).period();
+  f.report.notes.push_back(fmt::format(
+      "before the first step, construction takes {:.3g} ms: shapes are compared, and rank 0 "
+      "broadcasts the parameters",
+      seconds * 1e3));
+}
+
 }  // namespace
 
 Forecast forecast(Resolved resolved) {
@@ -85,11 +132,9 @@ Forecast forecast(Resolved resolved) {
   f.schedule = build_schedule(r.step);
   const Collectives collectives(r.cluster, r.step.mesh, r.nccl_version);
   f.costs = bind_costs(f.schedule, r.cluster, collectives, r.profile);
-  RunOptions options;
-  if (r.first_step) options.programs = {0};
   const std::unique_ptr<Engine> engine =
       r.engine == "formula" ? make_formula_engine() : make_fluid_engine();
-  f.timeline = engine->run(f.schedule, f.costs, options);
+  f.timeline = run_reported_step(*engine, f);
 
   Report& report = f.report;
   describe(r, report);
@@ -105,6 +150,7 @@ Forecast forecast(Resolved resolved) {
   report.fits = fits(report.memory, report.capacity);
   report.notes = f.schedule.notes;
   report.notes.insert(report.notes.end(), r.notes.begin(), r.notes.end());
+  add_construction(*engine, f);
   if (r.first_step && f.schedule.roles[0].steps.size() == 1) {
     report.notes.push_back(report.strategy +
                            " has no first step of its own: this is the steady "

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 
@@ -102,6 +103,21 @@ void refuse_options_of_others(const Scenario& s, const StrategyChoice& strategy)
   const std::map<std::string, Kinds> owners{{"bucket_cap_mb", ddp},
                                             {"first_bucket_mb", ddp},
                                             {"gradient_as_bucket_view", ddp},
+                                            {"ddp_bucket_rule", ddp},
+                                            {"bucket_cap_mb_list", ddp},
+                                            {"ddp_set_last_bucket_cap", ddp},
+                                            {"batched_grad_copy", ddp},
+                                            {"find_unused_parameters", ddp},
+                                            {"static_graph", ddp},
+                                            {"unused_parameters", ddp},
+                                            {"unused_on_ranks", ddp},
+                                            {"comm_hook", ddp},
+                                            {"powersgd_rank", ddp},
+                                            {"powersgd_min_compression_rate", ddp},
+                                            {"join_early_ranks", ddp},
+                                            {"join_divide_by_initial_world_size", ddp},
+                                            {"broadcast_buffers", ddp},
+                                            {"zero_grad_set_to_none", ddp},
                                             {"reshard_after_forward", fsdp2},
                                             {"reshard_after_backward", fsdp2},
                                             {"separate_reduce_scatter_group", fsdp2},
@@ -137,6 +153,39 @@ void refuse_options_of_others(const Scenario& s, const StrategyChoice& strategy)
                                  "is {}",
                                  to_string(strategy.kind)));
   }
+}
+
+// DDP's options beyond its buckets' first sizes.
+void resolve_ddp(const Scenario& s, StrategyOptions& o) {
+  o.bucket_rule = s.ddp_bucket_rule.value_or("current") == "current" ? BucketRule::current
+                                                                     : BucketRule::pytorch_1_13;
+  o.bucket_caps_mib = s.bucket_cap_mb_list.value_or(o.bucket_caps_mib);
+  o.small_last_bucket = s.ddp_set_last_bucket_cap.value_or(false);
+  o.batched_grad_copy = s.batched_grad_copy.value_or(false);
+  o.find_unused_parameters = s.find_unused_parameters.value_or(false);
+  o.static_graph = s.static_graph.value_or(false);
+  o.unused_parameters = s.unused_parameters.value_or(o.unused_parameters);
+  for (const double rank : s.unused_on_ranks.value_or(std::vector<double>{})) {
+    if (rank != std::floor(rank)) {
+      throw InputError(s.where("unused_on_ranks"),
+                       fmt::format("{} is not accepted; accepted: whole numbers", rank));
+    }
+    o.unused_on_ranks.push_back(static_cast<int>(rank));
+  }
+  o.comm_hook = parse_comm_hook(s.comm_hook.value_or("none"));
+  for (const auto& [key, said] :
+       {std::pair{"powersgd_rank", s.powersgd_rank.has_value()},
+        {"powersgd_min_compression_rate", s.powersgd_min_compression_rate.has_value()}}) {
+    if (!said || o.comm_hook == CommHook::power_sgd) continue;
+    throw InputError(s.where(key), "applies to comm_hook powerSGD only");
+  }
+  o.powersgd_rank = static_cast<int>(s.powersgd_rank.value_or(o.powersgd_rank));
+  o.powersgd_min_compression_rate =
+      s.powersgd_min_compression_rate.value_or(o.powersgd_min_compression_rate);
+  if (s.join_early_ranks) o.join_early_ranks = static_cast<int>(*s.join_early_ranks);
+  o.join_divides_by_initial_world_size = s.join_divide_by_initial_world_size.value_or(true);
+  o.broadcast_buffers = s.broadcast_buffers.value_or(true);
+  o.zero_grad_set_to_none = s.zero_grad_set_to_none.value_or(true);
 }
 
 // Whether the GPU multiplies matrices in a dtype at all.
@@ -310,6 +359,7 @@ Resolved resolve(const Scenario& s) {
   o.bucket_cap_mib = s.bucket_cap_mb;
   o.first_bucket_mib = s.first_bucket_mb;
   o.gradient_as_bucket_view = s.gradient_as_bucket_view.value_or(false);
+  resolve_ddp(s, o);
   o.reshard_after_forward = s.reshard_after_forward.value_or(true);
   o.reshard_after_backward = s.reshard_after_backward.value_or(true);
   o.separate_reduce_scatter_group = s.separate_reduce_scatter_group.value_or(false);

@@ -36,6 +36,12 @@ struct Reader {
   void read(const KeyInfo& key, std::optional<bool>& field) {
     field = table.optional_boolean(key.name);
   }
+  void read(const KeyInfo& key, std::optional<std::vector<std::string>>& field) {
+    if (table.has(key.name)) field = table.strings(key.name);
+  }
+  void read(const KeyInfo& key, std::optional<std::vector<double>>& field) {
+    if (table.has(key.name)) field = table.numbers(key.name);
+  }
 };
 
 struct RangeCheck {
@@ -48,6 +54,18 @@ struct RangeCheck {
     }
   }
   void operator()(const KeyInfo&, const std::optional<bool>&) {}
+  void operator()(const KeyInfo& key, const std::optional<std::vector<std::string>>& field) {
+    if (field && field->empty()) empty_list(key);
+  }
+  void operator()(const KeyInfo& key, const std::optional<std::vector<double>>& field) {
+    if (field && field->empty()) empty_list(key);
+    for (const double value : field.value_or(std::vector<double>{})) {
+      (*this)(key, std::optional<double>(value));
+    }
+  }
+  void empty_list(const KeyInfo& key) {
+    throw InputError(scenario.where(key.name), "an empty list; accepted: one value or more");
+  }
   template <typename Number>
   void operator()(const KeyInfo& key, const std::optional<Number>& field) {
     if (!field) return;

@@ -42,6 +42,14 @@ struct Scenario {
   std::optional<std::int64_t> shard_group;
   std::optional<double> bucket_cap_mb, first_bucket_mb;
   std::optional<bool> gradient_as_bucket_view, reshard_after_forward, reshard_after_backward;
+  std::optional<std::string> ddp_bucket_rule, comm_hook;
+  std::optional<std::vector<double>> bucket_cap_mb_list, unused_on_ranks;
+  std::optional<std::vector<std::string>> unused_parameters;
+  std::optional<bool> ddp_set_last_bucket_cap, batched_grad_copy;
+  std::optional<bool> find_unused_parameters, static_graph, broadcast_buffers;
+  std::optional<bool> zero_grad_set_to_none, join_divide_by_initial_world_size;
+  std::optional<std::int64_t> powersgd_rank, join_early_ranks;
+  std::optional<double> powersgd_min_compression_rate;
   std::optional<bool> separate_reduce_scatter_group;
   std::optional<std::string> wrap, accumulation_sync;
   std::optional<std::string> backward_prefetch;
@@ -130,6 +138,41 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
   visit(strategy.word("gradient_as_bucket_view",
                       "ddp: gradients are views of buckets (default false)"),
         s.gradient_as_bucket_view);
+  visit(strategy.choice("ddp_bucket_rule",
+                        "ddp: whether an explicit cap holds for the first bucket (default current)",
+                        {"current", "pytorch-1.13"}),
+        s.ddp_bucket_rule);
+  visit(strategy.range("bucket_cap_mb_list", "ddp: a cap a bucket, MiB; the last one repeats",
+                       0.000001, 1e6),
+        s.bucket_cap_mb_list);
+  visit(strategy.word("ddp_set_last_bucket_cap",
+                      "ddp: the small cap is the last bucket's (default false)"),
+        s.ddp_set_last_bucket_cap);
+  visit(strategy.word("batched_grad_copy", "ddp: one copy a bucket (default false)"),
+        s.batched_grad_copy);
+  visit(strategy.word("find_unused_parameters", "ddp (default false)"), s.find_unused_parameters);
+  visit(strategy.word("static_graph", "ddp (default false)"), s.static_graph);
+  visit(strategy.word("unused_parameters", "ddp: names or globs that get no gradient"),
+        s.unused_parameters);
+  visit(strategy.range("unused_on_ranks", "ddp: the ranks where (default: all)", 0, 1e7),
+        s.unused_on_ranks);
+  visit(strategy.choice("comm_hook", "ddp: communication hook (default none)",
+                        {"none", "allreduce", "fp16_compress", "bf16_compress", "powerSGD"}),
+        s.comm_hook);
+  visit(strategy.range("powersgd_rank", "ddp: rank of PowerSGD's factors (default 1)", 1, 4096),
+        s.powersgd_rank);
+  visit(strategy.range("powersgd_min_compression_rate",
+                       "ddp: what PowerSGD must save to compress a tensor (default 2)", 0.001, 1e6),
+        s.powersgd_min_compression_rate);
+  visit(strategy.range("join_early_ranks", "ddp: run under join(), with so many ranks out of data",
+                       0, 1e7),
+        s.join_early_ranks);
+  visit(strategy.word("join_divide_by_initial_world_size", "ddp under join (default true)"),
+        s.join_divide_by_initial_world_size);
+  visit(strategy.word("broadcast_buffers", "ddp: rank 0's buffers every forward (default true)"),
+        s.broadcast_buffers);
+  visit(strategy.word("zero_grad_set_to_none", "ddp: gradients are freed (default true)"),
+        s.zero_grad_set_to_none);
   visit(strategy.word("reshard_after_forward", "fsdp2, hsdp (default true)"),
         s.reshard_after_forward);
   visit(strategy.word("reshard_after_backward", "fsdp2, hsdp with accumulation (default true)"),

@@ -118,6 +118,28 @@ TEST_CASE("a step that does not fit is printed, then one line says what would, a
   CHECK(run("simulate --params 70e9 --gpus 8").code == 0);
 }
 
+TEST_CASE(
+    "gradients that are never reduced: one line with bucket, parameter, ranks, cure; exit 3") {
+  const std::string step = "simulate --model gpt2 --cluster dgx-h100 --strategy ddp";
+  const std::string unused = " --unused-parameters '*h.3.ln_1.*'";
+  const Output everywhere = run(step + unused);
+  CHECK(everywhere.code == 3);
+  CHECK(everywhere.out.empty());
+  CHECK(count_lines(everywhere.err) == 1);
+  CHECK(everywhere.err.find("h.3.ln_1.weight' gets no gradient on all 8 ranks, so bucket") !=
+        std::string::npos);
+  for (const char* engine : {"formula", "fluid"}) {
+    const Output some =
+        run(step + unused + " --unused-on-ranks 2,5 --engine " + std::string(engine));
+    CHECK(some.code == 3);
+    CHECK(count_lines(some.err) == 1);
+    CHECK(some.err.find("on ranks 2, 5, so bucket") != std::string::npos);
+    CHECK(some.err.find("the other ranks hang in its all-reduce") != std::string::npos);
+    CHECK(some.err.find("find_unused_parameters cures it [no op can go on") != std::string::npos);
+  }
+  CHECK(run(step + unused + " --unused-on-ranks 2,5 --find-unused-parameters").code == 0);
+}
+
 TEST_CASE("flags override the scenario file") {
   const TemporaryFile file(
       ".toml",

@@ -87,6 +87,19 @@ TEST_CASE("ranges hold for flags too") {
   CHECK_THROWS_WITH_AS(check_ranges(s), doctest::Contains("block, torchtitan"), InputError);
 }
 
+TEST_CASE("lists are arrays in a file; an empty one and a value out of range are refused") {
+  const Scenario s = parse_scenario(
+      "unused_parameters = [\"h.1.*\", \"head.weight\"]\nbucket_cap_mb_list = [1, 12.5]\n", "x");
+  CHECK(s.unused_parameters == std::vector<std::string>{"h.1.*", "head.weight"});
+  CHECK(s.bucket_cap_mb_list == std::vector<double>{1, 12.5});
+  const Scenario empty = parse_scenario("unused_parameters = []", "x");
+  CHECK_THROWS_WITH_AS(check_ranges(empty), doctest::Contains("unused_parameters: an empty list"),
+                       InputError);
+  const Scenario negative = parse_scenario("unused_on_ranks = [-1]", "x");
+  CHECK_THROWS_WITH_AS(check_ranges(negative), doctest::Contains("unused_on_ranks: -1 is not"),
+                       InputError);
+}
+
 TEST_CASE("every key is listed once, with help and a group") {
   const Scenario s;
   std::set<std::string> names;
@@ -95,6 +108,6 @@ TEST_CASE("every key is listed once, with help and a group") {
     CHECK(std::string(key.help).size() > 5);
     CHECK(std::string(key.group).size() > 3);
   });
-  CHECK(names.size() == 47);
+  CHECK(names.size() == 62);
   CHECK(flag_of("gradient_as_bucket_view") == "--gradient-as-bucket-view");
 }
