@@ -39,11 +39,24 @@ void parse(const Where& where, const std::string& text, std::optional<bool>& fie
   }
 }
 
+void parse(const Where& where, const std::string& text, std::optional<YesNoOrCount>& field) {
+  if (text == "true" || text == "on" || text == "false" || text == "off") {
+    field = YesNoOrCount{text == "true" || text == "on", 0};
+    return;
+  }
+  const auto count = parse_number<std::int64_t>(where, text, "true, false, or a whole number");
+  if (count < 1 || count > 10'000'000) {
+    throw InputError(where, text + " is not accepted; accepted: true, false, or 1 to 1e7");
+  }
+  field = YesNoOrCount{true, count};
+}
+
 template <typename Field>
 const char* type_name(const KeyInfo& key, const Field&) {
   if (!key.accepted.empty()) return "NAME";
   if (std::is_same_v<Field, std::optional<std::string>>) return "NAME";
   if (std::is_same_v<Field, std::optional<bool>>) return "BOOL";
+  if (std::is_same_v<Field, std::optional<YesNoOrCount>>) return "BOOL|N";
   return "N";
 }
 

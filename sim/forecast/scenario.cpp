@@ -36,6 +36,13 @@ struct Reader {
   void read(const KeyInfo& key, std::optional<bool>& field) {
     field = table.optional_boolean(key.name);
   }
+  void read(const KeyInfo& key, std::optional<YesNoOrCount>& field) {
+    if (!table.is_integer(key.name)) {
+      if (const auto yes = table.optional_boolean(key.name)) field = YesNoOrCount{*yes, 0};
+      return;
+    }
+    field = YesNoOrCount{true, *table.optional_integer(key.name, {.min = 1, .max = 1e7})};
+  }
 };
 
 struct RangeCheck {
@@ -48,6 +55,7 @@ struct RangeCheck {
     }
   }
   void operator()(const KeyInfo&, const std::optional<bool>&) {}
+  void operator()(const KeyInfo&, const std::optional<YesNoOrCount>&) {}
   template <typename Number>
   void operator()(const KeyInfo& key, const std::optional<Number>& field) {
     if (!field) return;

@@ -40,9 +40,8 @@ class DdpBuilder {
                                     step.precision.parameter,
                                     elements * bytes_per_element(step.precision.parameter)));
     }
-    states_ = builder_.persistent(
-        "optimizer_state", BufferKind::optimizer_state, step.precision.moments,
-        step.model.parameter_elements() * optimizer_state_bytes(step.precision));
+    states_ = declare_optimizer_state(builder_, step, "optimizer_state",
+                                      step.model.parameter_elements(), compute_);
     for (const Parameter& parameter : step.model.parameters) {
       tensors_.push_back({parameter.elements() * bytes_per_element(step.precision.gradient),
                           step.precision.gradient, false});
@@ -66,7 +65,7 @@ class DdpBuilder {
                     streams, false);
       builder_.step("first");
       whole.alloc_buckets();
-      steps(whole);
+      steps(whole, true);
       builder_.step("second");
       rebuild_buckets(whole, rebuilt);
       steps(rebuilt);
@@ -119,7 +118,7 @@ class DdpBuilder {
     rebuilt.alloc_buckets();
   }
 
-  void steps(Reducer& reducer) {
+  void steps(Reducer& reducer, bool first = false) {
     builder_.at(Phase::load);
     builder_.host_work(cost_step, 1);
     for (int micro_batch = 0; micro_batch < step_.accumulation; ++micro_batch) {
@@ -134,6 +133,7 @@ class DdpBuilder {
       if (buffer >= 0) parameters.push_back(builder_.whole(buffer));
     }
     const View states = builder_.whole(states_);
+    if (first) create_optimizer_state(builder_, step_, compute_, std::span<const View>(&states, 1));
     walk_.ran_on_compute(optimizer_step(builder_, step_, compute_, step_.model.parameter_elements(),
                                         parameters, reducer.gradients(),
                                         std::span<const View>(&states, 1)));
@@ -148,6 +148,7 @@ class DdpBuilder {
     for (int layer = 0; layer < walk_.layers(); ++layer) {
       walk_.forward(layer, micro_batch, weights_of(layer));
     }
+    walk_.read_loss(micro_batch);
   }
 
   void backward(Reducer& reducer, int micro_batch, bool reduce) {
