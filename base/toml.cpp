@@ -201,6 +201,11 @@ std::optional<bool> TomlTable::optional_boolean(std::string_view key) {
   return value->as_boolean()->get();
 }
 
+bool TomlTable::is_integer(std::string_view key) const {
+  const toml::node* value = node_->table->get(key);
+  return value && value->is_integer();
+}
+
 bool TomlTable::boolean_or(std::string_view key, bool fallback) {
   return optional_boolean(key).value_or(fallback);
 }

@@ -45,6 +45,7 @@ class TomlTable {
   std::optional<std::int64_t> optional_integer(std::string_view key, Bounds bounds);
   bool boolean_or(std::string_view key, bool fallback);
   std::optional<bool> optional_boolean(std::string_view key);
+  bool is_integer(std::string_view key) const;             // for keys that take several types
   std::vector<std::string> strings(std::string_view key);  // an array of strings, or absent: empty
   std::vector<double> numbers(std::string_view key);       // an array of numbers, or absent: empty
   std::vector<std::vector<std::string>> string_rows(std::string_view key);  // array of arrays

@@ -67,6 +67,17 @@ void parse(const Where& where, const std::string& text, std::optional<std::vecto
     field->push_back(parse_number<double>(where, part, "numbers with commas between them"));
   }
 }
+void parse(const Where& where, const std::string& text, std::optional<YesNoOrCount>& field) {
+  if (text == "true" || text == "on" || text == "false" || text == "off") {
+    field = YesNoOrCount{text == "true" || text == "on", 0};
+    return;
+  }
+  const auto count = parse_number<std::int64_t>(where, text, "true, false, or a whole number");
+  if (count < 1 || count > 10'000'000) {
+    throw InputError(where, text + " is not accepted; accepted: true, false, or 1 to 1e7");
+  }
+  field = YesNoOrCount{true, count};
+}
 
 template <typename Field>
 const char* type_name(const KeyInfo& key, const Field&) {
@@ -75,6 +86,7 @@ const char* type_name(const KeyInfo& key, const Field&) {
   if (std::is_same_v<Field, std::optional<bool>>) return "BOOL";
   if (std::is_same_v<Field, std::optional<std::vector<std::string>>>) return "NAME,...";
   if (std::is_same_v<Field, std::optional<std::vector<double>>>) return "N,...";
+  if (std::is_same_v<Field, std::optional<YesNoOrCount>>) return "BOOL|N";
   return "N";
 }
 

@@ -77,7 +77,8 @@ std::vector<Change> more_sharding(const Scenario& s) {
                             now.kind == StrategyKind::zero2)) {
     with("strategy hsdp", StrategyKind::hsdp);
   }
-  if (!s.reshard_after_forward.value_or(true)) with("reshard_after_forward true", now.kind);
+  if (!s.reshard_after_forward.value_or(YesNoOrCount{}).yes)
+    with("reshard_after_forward true", now.kind);
   if (!sharded) with("strategy fsdp2", StrategyKind::fsdp2);
   return list;
 }
@@ -95,7 +96,7 @@ Scenario with_gpus(const Scenario& s, std::int64_t gpus, bool hsdp) {
 std::vector<Change> more_gpus(const Scenario& s) {
   const Resolved now = resolve(s);
   if (now.step.mesh.shard == 1) return {};
-  const bool hsdp = now.step.mesh.replicate > 1;
+  const bool hsdp = now.step.strategy.kind == StrategyKind::hsdp;
   const auto enough = [&](std::int64_t gpus) { return scenario_fits(with_gpus(s, gpus, hsdp)); };
   std::int64_t too_few = now.cluster.world_size;
   std::int64_t fewest = 2 * too_few;

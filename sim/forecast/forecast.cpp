@@ -42,6 +42,10 @@ void describe(const Resolved& r, Report& report) {
   report.strategy = to_string(step.strategy.kind);
   report.precision = step.precision.name;
   report.mesh = step.mesh;
+  // Where only some gathers stay within groups, the parameters are sharded over all ranks still.
+  if (step.strategy.reshard_group > 0 || step.strategy.hpz_group > 0) {
+    report.mesh = {.replicate = 1, .shard = step.mesh.world_size()};
+  }
   report.machine = r.cluster.machine.name;
   report.machine_name = r.cluster.machine.full_name;
   report.gpu = r.cluster.machine.gpu.full_name;

@@ -57,13 +57,22 @@ Mesh resolve_mesh(const Scenario& scenario, const StrategyChoice& strategy, cons
   const int world = cluster.world_size;
   const Mesh replicated{.replicate = world, .shard = 1};
   const Mesh sharded{.replicate = 1, .shard = world};
+  const auto reshard = scenario.reshard_after_forward.value_or(YesNoOrCount{});
+  // Sharded over all ranks, with gathers within groups of some; what is no proper divisor is
+  // refused by the strategy.
+  const auto grouped = [&](std::int64_t group) {
+    const bool proper = group > 1 && group < world && world % group == 0;
+    return proper ? Mesh{.replicate = world / static_cast<int>(group),
+                         .shard = static_cast<int>(group)}
+                  : sharded;
+  };
   switch (strategy.kind) {
     case StrategyKind::dp:
     case StrategyKind::ddp:
     case StrategyKind::zero1:
     case StrategyKind::zero2: return replicated;
-    case StrategyKind::zero3:
-    case StrategyKind::fsdp2: return sharded;
+    case StrategyKind::zero3: return grouped(scenario.zero_hpz_partition_size.value_or(1));
+    case StrategyKind::fsdp2: return grouped(reshard.yes ? reshard.count : 0);
     case StrategyKind::fsdp1:
       if (strategy.sharding == ShardingStrategy::no_shard) return replicated;
       if (!is_hybrid(strategy)) return sharded;
@@ -98,6 +107,7 @@ void refuse_options_of_others(const Scenario& s, const StrategyChoice& strategy)
   using Kinds = std::vector<StrategyKind>;
   const Kinds ddp{StrategyKind::ddp}, fsdp1{StrategyKind::fsdp1};
   const Kinds fsdp2{StrategyKind::fsdp2, StrategyKind::hsdp};
+  const Kinds fsdp{StrategyKind::fsdp1, StrategyKind::fsdp2, StrategyKind::hsdp};
   const Kinds zero12{StrategyKind::zero1, StrategyKind::zero2}, zero3{StrategyKind::zero3};
   const Kinds zero{StrategyKind::zero1, StrategyKind::zero2, StrategyKind::zero3};
   const std::map<std::string, Kinds> owners{{"bucket_cap_mb", ddp},
@@ -121,7 +131,13 @@ void refuse_options_of_others(const Scenario& s, const StrategyChoice& strategy)
                                             {"reshard_after_forward", fsdp2},
                                             {"reshard_after_backward", fsdp2},
                                             {"separate_reduce_scatter_group", fsdp2},
-                                            {"wrap", fsdp2},
+                                            {"wrap", fsdp},
+                                            {"wrap_min_params", fsdp1},
+                                            {"forward_prefetch_units", fsdp2},
+                                            {"backward_prefetch_units", fsdp2},
+                                            {"unshard_embedding_in_backward", fsdp2},
+                                            {"keep_last_block", fsdp2},
+                                            {"checkpoint_outside_unit", fsdp},
                                             {"sharding_strategy", fsdp1},
                                             {"backward_prefetch", fsdp1},
                                             {"forward_prefetch", fsdp1},
@@ -131,6 +147,9 @@ void refuse_options_of_others(const Scenario& s, const StrategyChoice& strategy)
                                             {"overlap_comm", zero},
                                             {"contiguous_gradients", zero12},
                                             {"use_multi_rank_bucket_allreduce", zero12},
+                                            {"reduce_scatter", zero12},
+                                            {"sub_group_size", zero3},
+                                            {"zero_hpz_partition_size", zero3},
                                             {"stage3_prefetch_bucket_size", zero3},
                                             {"stage3_param_persistence_threshold", zero3},
                                             {"stage3_max_live_parameters", zero3},
@@ -147,6 +166,17 @@ void refuse_options_of_others(const Scenario& s, const StrategyChoice& strategy)
     throw InputError(s.where(key.name), fmt::format("applies to {} only, and the strategy is {}",
                                                     names, to_string(strategy.kind)));
   });
+  const std::string wrap = s.wrap.value_or("block");
+  const bool fsdp1_only = wrap == "size";
+  if (wrap != "block" && fsdp1_only != (strategy.kind == StrategyKind::fsdp1)) {
+    throw InputError(
+        s.where("wrap"),
+        fmt::format("'{}' is for {}, and the strategy is {}; accepted: block", wrap,
+                    fsdp1_only ? "fsdp1" : "fsdp2 and hsdp", to_string(strategy.kind)));
+  }
+  if (s.wrap_min_params && !fsdp1_only) {
+    throw InputError(s.where("wrap_min_params"), "needs wrap size");
+  }
   if (s.shard_group && !is_hybrid(strategy)) {
     throw InputError(s.where("shard_group"),
                      fmt::format("applies to hsdp and fsdp1's HYBRID_SHARD only, and the strategy "
@@ -349,7 +379,11 @@ Resolved resolve(const Scenario& s) {
   step.workload.compute_dtype = step.precision.compute;
   step.workload.autocast_weights = step.precision.autocast;
   step.accumulation = static_cast<int>(s.accumulation.value_or(1));
-  step.fused_optimizer = r.profile.fused_optimizer;
+  step.optimizer = s.optimizer                 ? parse_optimizer(*s.optimizer)
+                   : r.profile.fused_optimizer ? OptimizerKind::adamw_fused
+                                               : OptimizerKind::adamw_foreach;
+  step.clip_grad_norm = s.clip_grad_norm.value_or(false);
+  step.sync_after_forward = s.sync_after_forward.value_or(false);
   step.first_step = r.first_step;
   step.sync_every_step = s.sync_every_step.value_or(false);
 
@@ -360,10 +394,19 @@ Resolved resolve(const Scenario& s) {
   o.first_bucket_mib = s.first_bucket_mb;
   o.gradient_as_bucket_view = s.gradient_as_bucket_view.value_or(false);
   resolve_ddp(s, o);
-  o.reshard_after_forward = s.reshard_after_forward.value_or(true);
   o.reshard_after_backward = s.reshard_after_backward.value_or(true);
+  o.forward_prefetch_units = to_int(s.forward_prefetch_units);
+  o.backward_prefetch_units = to_int(s.backward_prefetch_units);
+  o.unshard_embedding_in_backward = s.unshard_embedding_in_backward.value_or(true);
+  o.keep_last_block = s.keep_last_block.value_or(false);
+  o.checkpoint_outside_unit = s.checkpoint_outside_unit.value_or(false);
+  o.reduce_scatter = s.reduce_scatter.value_or(true);
+  o.sub_group_elements = s.sub_group_size.value_or(o.sub_group_elements);
   o.separate_reduce_scatter_group = s.separate_reduce_scatter_group.value_or(false);
   o.wrap = s.wrap.value_or("block") == "torchtitan" ? WrapPolicy::torchtitan : WrapPolicy::block;
+  if (s.wrap.value_or("block") == "size") {
+    o.wrap_min_params = s.wrap_min_params.value_or(100'000'000);
+  }
   o.accumulation_sync = parse_sync(s.accumulation_sync.value_or("last"));
   o.sharding = strategy.sharding;
   o.backward_prefetch = parse_prefetch(s.backward_prefetch.value_or("pre"));
@@ -379,6 +422,15 @@ Resolved resolve(const Scenario& s) {
   o.max_live_parameters = s.stage3_max_live_parameters.value_or(o.max_live_parameters);
   o.max_reuse_distance = s.stage3_max_reuse_distance.value_or(o.max_reuse_distance);
   step.mesh = resolve_mesh(s, strategy, r.cluster, r.notes);
+  // In PyTorch 1 is false and the shard group's size is true.
+  const YesNoOrCount reshard = s.reshard_after_forward.value_or(YesNoOrCount{});
+  const int shard_group =
+      strategy.kind == StrategyKind::hsdp ? step.mesh.shard : step.mesh.world_size();
+  o.reshard_after_forward = reshard.yes && reshard.count != 1;
+  if (reshard.count > 1 && reshard.count != shard_group) {
+    o.reshard_group = static_cast<int>(reshard.count);
+  }
+  if (s.zero_hpz_partition_size.value_or(1) > 1) o.hpz_group = to_int(s.zero_hpz_partition_size);
   return r;
 }
 

@@ -42,6 +42,13 @@ struct Reader {
   void read(const KeyInfo& key, std::optional<std::vector<double>>& field) {
     if (table.has(key.name)) field = table.numbers(key.name);
   }
+  void read(const KeyInfo& key, std::optional<YesNoOrCount>& field) {
+    if (!table.is_integer(key.name)) {
+      if (const auto yes = table.optional_boolean(key.name)) field = YesNoOrCount{*yes, 0};
+      return;
+    }
+    field = YesNoOrCount{true, *table.optional_integer(key.name, {.min = 1, .max = 1e7})};
+  }
 };
 
 struct RangeCheck {
@@ -66,6 +73,7 @@ struct RangeCheck {
   void empty_list(const KeyInfo& key) {
     throw InputError(scenario.where(key.name), "an empty list; accepted: one value or more");
   }
+  void operator()(const KeyInfo&, const std::optional<YesNoOrCount>&) {}
   template <typename Number>
   void operator()(const KeyInfo& key, const std::optional<Number>& field) {
     if (!field) return;

@@ -24,6 +24,13 @@
 
 namespace stepcast {
 
+// true, false, or a number of ranks.
+struct YesNoOrCount {
+  bool yes = true;
+  std::int64_t count = 0;  // 0: no number was said
+  friend bool operator==(const YesNoOrCount& a, const YesNoOrCount& b) = default;
+};
+
 struct Scenario {
   // what is trained
   std::optional<std::string> model;
@@ -31,6 +38,8 @@ struct Scenario {
   std::optional<std::int64_t> seq_len, image_size, micro_batch, accumulation;
   std::optional<std::string> checkpointing, precision;
   std::optional<bool> fused_attention;
+  std::optional<std::string> optimizer;
+  std::optional<bool> clip_grad_norm;
   // what it runs on
   std::optional<std::string> cluster, gpu;
   std::optional<std::int64_t> nodes, gpus, gpus_per_node;
@@ -41,7 +50,7 @@ struct Scenario {
   std::optional<std::string> strategy, sharding_strategy;
   std::optional<std::int64_t> shard_group;
   std::optional<double> bucket_cap_mb, first_bucket_mb;
-  std::optional<bool> gradient_as_bucket_view, reshard_after_forward, reshard_after_backward;
+  std::optional<bool> gradient_as_bucket_view, reshard_after_backward;
   std::optional<std::string> ddp_bucket_rule, comm_hook;
   std::optional<std::vector<double>> bucket_cap_mb_list, unused_on_ranks;
   std::optional<std::vector<std::string>> unused_parameters;
@@ -50,17 +59,22 @@ struct Scenario {
   std::optional<bool> zero_grad_set_to_none, join_divide_by_initial_world_size;
   std::optional<std::int64_t> powersgd_rank, join_early_ranks;
   std::optional<double> powersgd_min_compression_rate;
+  std::optional<YesNoOrCount> reshard_after_forward;
+  std::optional<std::int64_t> forward_prefetch_units, backward_prefetch_units;
+  std::optional<bool> unshard_embedding_in_backward, keep_last_block, checkpoint_outside_unit;
   std::optional<bool> separate_reduce_scatter_group;
   std::optional<std::string> wrap, accumulation_sync;
   std::optional<std::string> backward_prefetch;
   std::optional<bool> forward_prefetch, limit_all_gathers, use_orig_params;
   std::optional<std::int64_t> reduce_bucket_size, stage3_prefetch_bucket_size;
   std::optional<std::int64_t> stage3_param_persistence_threshold, stage3_max_live_parameters;
-  std::optional<std::int64_t> stage3_max_reuse_distance;
+  std::optional<std::int64_t> stage3_max_reuse_distance, sub_group_size, zero_hpz_partition_size;
+  std::optional<std::int64_t> wrap_min_params;
   std::optional<bool> overlap_comm, contiguous_gradients, use_multi_rank_bucket_allreduce;
+  std::optional<bool> reduce_scatter;
   // how it is forecast
   std::optional<std::string> engine, profile, nccl_version, step;
-  std::optional<bool> sync_every_step;
+  std::optional<bool> sync_every_step, sync_after_forward;
 
   std::map<std::string, Where> said;  // where each key was set, for messages
 
@@ -107,6 +121,12 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
   visit(model.word("precision", "precision recipe (default: the strategy's)"), s.precision);
   visit(model.word("fused_attention", "FlashAttention, or scores through memory (default true)"),
         s.fused_attention);
+  visit(model.choice("optimizer", "optimizer and implementation (default: the profile's AdamW)",
+                     {"adamw-fused", "adamw-foreach", "adamw-unfused", "sgd-momentum", "sgd"}),
+        s.optimizer);
+  visit(
+      model.word("clip_grad_norm", "clip gradients by their norm before the step (default false)"),
+      s.clip_grad_norm);
   visit(cluster.word("cluster", "machine: catalog name or machine TOML"), s.cluster);
   visit(cluster.word("gpu", "GPU whose memory is the limit, with params"), s.gpu);
   visit(cluster.range("nodes", "number of machines", 1, 1e6), s.nodes);
@@ -173,15 +193,35 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
         s.broadcast_buffers);
   visit(strategy.word("zero_grad_set_to_none", "ddp: gradients are freed (default true)"),
         s.zero_grad_set_to_none);
-  visit(strategy.word("reshard_after_forward", "fsdp2, hsdp (default true)"),
+  visit(strategy.word("reshard_after_forward",
+                      "fsdp2, hsdp: true, false, or the ranks that gather again (default true)"),
         s.reshard_after_forward);
   visit(strategy.word("reshard_after_backward", "fsdp2, hsdp with accumulation (default true)"),
         s.reshard_after_backward);
   visit(strategy.word("separate_reduce_scatter_group", "fsdp2, hsdp (default false)"),
         s.separate_reduce_scatter_group);
-  visit(strategy.choice("wrap", "fsdp2, hsdp: what one unit is (default block)",
-                        {"block", "torchtitan"}),
+  visit(strategy.range("forward_prefetch_units",
+                       "fsdp2, hsdp: next units gathered ahead by explicit lists (default none)", 0,
+                       1e6),
+        s.forward_prefetch_units);
+  visit(strategy.range("backward_prefetch_units",
+                       "fsdp2, hsdp: the same in backward (default the implicit one)", 0, 1e6),
+        s.backward_prefetch_units);
+  visit(strategy.word("unshard_embedding_in_backward",
+                      "fsdp2, hsdp with wrap torchtitan (default true)"),
+        s.unshard_embedding_in_backward);
+  visit(strategy.word("keep_last_block",
+                      "fsdp2, hsdp: the last block is not resharded after forward (default false)"),
+        s.keep_last_block);
+  visit(strategy.word("checkpoint_outside_unit",
+                      "fsdp1, fsdp2, hsdp: the checkpoint wraps the unit (default false)"),
+        s.checkpoint_outside_unit);
+  visit(strategy.choice("wrap", "fsdp1, fsdp2, hsdp: what one unit is (default block)",
+                        {"block", "torchtitan", "size"}),
         s.wrap);
+  visit(
+      strategy.range("wrap_min_params", "fsdp1 with wrap size: parameters (default 1e8)", 1, 1e15),
+      s.wrap_min_params);
   visit(strategy.range("shard_group", "hsdp: GPUs that share one copy (default: a node)", 1, 1e7),
         s.shard_group);
   visit(strategy.choice(
@@ -201,6 +241,7 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
         s.contiguous_gradients);
   visit(strategy.word("use_multi_rank_bucket_allreduce", "zero1, zero2 (default true)"),
         s.use_multi_rank_bucket_allreduce);
+  visit(strategy.word("reduce_scatter", "zero1, zero2 (default true)"), s.reduce_scatter);
   visit(strategy.range("stage3_prefetch_bucket_size", "zero3: elements (default 5e7)", 0, 1e15),
         s.stage3_prefetch_bucket_size);
   visit(strategy.range("stage3_param_persistence_threshold", "zero3: elements (default 1e5)", 0,
@@ -210,6 +251,13 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
         s.stage3_max_live_parameters);
   visit(strategy.range("stage3_max_reuse_distance", "zero3: elements (default 1e9)", 0, 1e15),
         s.stage3_max_reuse_distance);
+  visit(strategy.range("sub_group_size", "zero3: elements a step of the optimizer (default 1e9)", 1,
+                       1e15),
+        s.sub_group_size);
+  visit(strategy.range("zero_hpz_partition_size",
+                       "zero3: GPUs that share a secondary copy, ZeRO++ hpZ (default 1, off)", 1,
+                       1e7),
+        s.zero_hpz_partition_size);
   visit(forecast.choice("engine", "simulation engine (default fluid)", {"fluid", "formula"}),
         s.engine);
   visit(forecast.word("profile", "software profile (default pytorch-eager)"), s.profile);
@@ -220,6 +268,9 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
   visit(forecast.word("sync_every_step",
                       "the host waits for the GPU after each step (default false)"),
         s.sync_every_step);
+  visit(forecast.word("sync_after_forward",
+                      "the host reads the loss before each backward (default false)"),
+        s.sync_after_forward);
 }
 
 // "seq_len" -> "--seq-len".

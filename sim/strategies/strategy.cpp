@@ -43,6 +43,14 @@ constexpr std::array<std::pair<std::string_view, CommHook>, 5> hooks{{
     {"powerSGD", CommHook::power_sgd},
 }};
 
+constexpr std::array<std::pair<std::string_view, OptimizerKind>, 5> optimizers{{
+    {"adamw-fused", OptimizerKind::adamw_fused},
+    {"adamw-foreach", OptimizerKind::adamw_foreach},
+    {"adamw-unfused", OptimizerKind::adamw_unfused},
+    {"sgd-momentum", OptimizerKind::sgd_momentum},
+    {"sgd", OptimizerKind::sgd},
+}};
+
 void require(bool holds, const std::string& key, const std::string& message) {
   if (!holds) throw InputError({"", 0, key}, message);
 }
@@ -74,6 +82,32 @@ void check_sharding(const TrainingStep& step) {
   }
 }
 
+// fully_shard's options.
+void check_fully_shard(const TrainingStep& step) {
+  const StrategyOptions& o = step.strategy;
+  const int group = o.reshard_group;
+  require(group == 0 || o.kind == StrategyKind::fsdp2, "reshard_after_forward",
+          fmt::format("{} within hsdp's shard groups of {} needs a third mesh axis, which stepcast "
+                      "does not have; accepted: true, false, 1, {}",
+                      group, step.mesh.shard, step.mesh.shard));
+  require(group == 0 || (group == step.mesh.shard && group > 1 && step.mesh.replicate > 1),
+          "reshard_after_forward",
+          fmt::format("{} is no proper divisor of the {} GPUs; accepted: true, false, or a divisor",
+                      group, step.mesh.world_size()));
+  require(group == 0 || o.reshard_after_forward, "reshard_after_forward",
+          "a group to reshard to, and no resharding");
+  require(o.forward_prefetch_units >= 0 && o.backward_prefetch_units >= 0, "forward_prefetch_units",
+          "a negative number of units; accepted: 0 or more");
+  const bool embeds = std::any_of(step.model.layers.begin(), step.model.layers.end(),
+                                  [](const Layer& l) { return l.kind == LayerKind::embedding; });
+  require(o.unshard_embedding_in_backward || embeds, "unshard_embedding_in_backward",
+          step.model.name + " has no embedding; accepted: true");
+  require(o.unshard_embedding_in_backward || o.wrap == WrapPolicy::torchtitan,
+          "unshard_embedding_in_backward",
+          "the embedding is part of the root, which stays gathered; accepted: true, or wrap "
+          "torchtitan");
+}
+
 void check(const TrainingStep& step) {
   const StrategyKind kind = step.strategy.kind;
   const std::string name(to_string(kind));
@@ -87,10 +121,22 @@ void check(const TrainingStep& step) {
   require(!replicates || step.mesh.shard == 1, "mesh",
           name + " replicates the parameters; accepted: a shard group of 1");
   const bool shards = kind == StrategyKind::zero3 || kind == StrategyKind::fsdp2;
-  require(!shards || step.mesh.replicate == 1, "mesh",
+  const int within =
+      kind == StrategyKind::fsdp2 ? step.strategy.reshard_group : step.strategy.hpz_group;
+  require(!shards || within > 0 || step.mesh.replicate == 1, "mesh",
           name + " shards over all ranks; accepted: one shard group (hsdp replicates)");
+  require(step.strategy.hpz_group == 0 ||
+              (kind == StrategyKind::zero3 && step.strategy.hpz_group == step.mesh.shard &&
+               step.mesh.shard > 1 && step.mesh.replicate > 1),
+          "zero_hpz_partition_size",
+          fmt::format("{} is no proper divisor of the {} GPUs of zero3; accepted: 1, or a divisor",
+                      step.strategy.hpz_group, step.mesh.world_size()));
+  require(step.strategy.sub_group_elements >= 1, "sub_group_size",
+          fmt::format("{} is out of range; accepted: 1 or more elements",
+                      step.strategy.sub_group_elements));
   if (kind == StrategyKind::fsdp1) check_sharding(step);
   if (kind == StrategyKind::ddp) ddp::check_options(step);
+  if (kind == StrategyKind::fsdp2 || kind == StrategyKind::hsdp) check_fully_shard(step);
   require(step.accumulation >= 1 && step.accumulation <= 32767, "accumulation",
           fmt::format("{} is out of range; accepted: 1 to 32767 micro-batches", step.accumulation));
   const std::vector<std::string> recipes = precision_recipes_of(kind);
@@ -106,6 +152,9 @@ void check(const TrainingStep& step) {
                       step.strategy.reduce_bucket_elements));
   positive(step.strategy.bucket_cap_mib, "bucket_cap_mb");
   positive(step.strategy.first_bucket_mib, "first_bucket_mb");
+  require(
+      !step.strategy.checkpoint_outside_unit || step.workload.checkpointing == Checkpointing::full,
+      "checkpoint_outside_unit", "needs checkpointing full; accepted: false");
   require(step.strategy.accumulation_sync != AccumulationSync::reduce_scatter_every ||
               kind == StrategyKind::hsdp,
           "accumulation_sync",
@@ -181,6 +230,22 @@ std::string_view to_string(BackwardPrefetchMode mode) {
     case BackwardPrefetchMode::none: return "none";
   }
   return "";
+}
+
+std::string_view to_string(OptimizerKind kind) {
+  for (const auto& [name, value] : optimizers) {
+    if (value == kind) return name;
+  }
+  return "";
+}
+
+OptimizerKind parse_optimizer(const std::string& name) {
+  std::vector<std::string> accepted;
+  for (const auto& [known, value] : optimizers) {
+    if (known == name) return value;
+    accepted.emplace_back(known);
+  }
+  throw not_accepted({"", 0, "optimizer"}, name, accepted);
 }
 
 std::string_view to_string(AccumulationSync sync) {

@@ -64,6 +64,15 @@ enum class ShardingStrategy : std::uint8_t {
   hybrid_shard_zero2,  // _HYBRID_SHARD_ZERO2
 };
 
+// torch.optim's names with the implementation (common/optimizer.hpp).
+enum class OptimizerKind : std::uint8_t {
+  adamw_fused,    // fused=True: one kernel a pack of tensors
+  adamw_foreach,  // foreach=True: a pass over memory an arithmetic operation
+  adamw_unfused,  // the for-loop: a launch an operation and tensor
+  sgd_momentum,
+  sgd,
+};
+
 enum class BackwardPrefetchMode : std::uint8_t { pre, post, none };
 
 // Whether an explicit bucket_cap_mb limits DDP's first bucket too (current) or that keeps 1 MiB.
@@ -97,9 +106,16 @@ struct StrategyOptions {
 
   // fsdp2, hsdp
   bool reshard_after_forward = true;
+  // reshard_after_forward = n: a 1/n slice is kept after forward and backward gathers within groups
+  // of n; fsdp2's mesh is then {W/n, n}. 0: everything goes, backward gathers as forward did.
+  int reshard_group = 0;
   bool reshard_after_backward = true;
   WrapPolicy wrap = WrapPolicy::block;
   bool separate_reduce_scatter_group = false;
+  int forward_prefetch_units = 0;             // explicit lists of the next units; 0: none set
+  int backward_prefetch_units = 0;            // and of the units before; 0: the implicit one
+  bool unshard_embedding_in_backward = true;  // set_unshard_in_backward; torchtitan's wrap only
+  bool keep_last_block = false;               // reshard_after_forward=False on the last block
 
   // fsdp1
   ShardingStrategy sharding = ShardingStrategy::full_shard;
@@ -107,17 +123,27 @@ struct StrategyOptions {
   bool forward_prefetch = false;
   bool limit_all_gathers = true;
   bool use_orig_params = true;
+  std::optional<std::int64_t> wrap_min_params;  // size_based_auto_wrap_policy; none: by block
+
+  // fsdp1, fsdp2, hsdp: the checkpoint wraps the unit instead of lying within it. FSDP1 gathers
+  // again for the recomputation; FSDP2 skips its hooks in it and gathers nothing.
+  bool checkpoint_outside_unit = false;
 
   // zero1, zero2, zero3 (DeepSpeed's zero_optimization section; elements, not bytes)
   std::int64_t reduce_bucket_elements = 500'000'000;  // reduce_bucket_size
   std::optional<bool> overlap_comm;                   // default: stage 3 true, else false
   bool contiguous_gradients = true;
+  bool reduce_scatter = true;                          // false: the bucket is all-reduced in place
   bool multi_rank_all_reduce = true;                   // use_multi_rank_bucket_allreduce
   std::int64_t prefetch_bucket_elements = 50'000'000;  // stage3_prefetch_bucket_size
   std::int64_t persistence_threshold = 100'000;        // stage3_param_persistence_threshold
   std::int64_t max_live_parameters = 1'000'000'000;    // stage3_max_live_parameters
   std::int64_t max_reuse_distance = 1'000'000'000;     // stage3_max_reuse_distance
-  bool leaf_layers = false;                            // each layer one fetch (set_z3_leaf_modules)
+  std::int64_t sub_group_elements = 1'000'000'000;     // sub_group_size
+  // zero_hpz_partition_size: stage 3's later gathers stay within groups of so many; its mesh is
+  // then {W/g, g}. 0: off.
+  int hpz_group = 0;
+  bool leaf_layers = false;  // each layer one fetch (set_z3_leaf_modules)
 
   AccumulationSync accumulation_sync = AccumulationSync::last;
 };
@@ -125,12 +151,16 @@ struct StrategyOptions {
 struct TrainingStep {
   Model model;
   Workload workload;
-  Mesh mesh;  // ddp {n,1}, fsdp2 {1,n}, hsdp {n/g,g}
+  // ddp {n,1}; fsdp2 and zero3 {1,n}, or {n/g,g} where part of it gathers within groups of g; hsdp
+  // {n/g,g}
+  Mesh mesh;
   Precision precision;
   int accumulation = 1;  // micro-batches a step
   StrategyOptions strategy;
-  bool fused_optimizer = true;   // fused AdamW: 28 B a parameter; otherwise foreach
-  bool sync_every_step = false;  // the host waits for the device after every step (loss.item())
+  OptimizerKind optimizer = OptimizerKind::adamw_fused;
+  bool clip_grad_norm = false;      // common/clip.hpp
+  bool sync_after_forward = false;  // the host reads the loss before backward (loss.item())
+  bool sync_every_step = false;     // the host waits for the device after every step (loss.item())
   // Also make the StepPrograms before the steady one ("first", "second").
   bool first_step = false;
 };
@@ -146,5 +176,7 @@ CommHook parse_comm_hook(const std::string& name);
 std::string_view to_string(StrategyKind kind);
 StrategyKind parse_strategy(const std::string& name);  // InputError lists the names
 std::string_view to_string(AccumulationSync sync);
+std::string_view to_string(OptimizerKind kind);          // "adamw-fused"
+OptimizerKind parse_optimizer(const std::string& name);  // InputError lists the names
 
 }  // namespace stepcast

@@ -11,6 +11,9 @@ const Name verb_forward("compute");
 const Name verb_recompute("recompute");
 const Name verb_backward("compute");
 const Name verb_inputs("inputs");
+const Name verb_loss("loss_item");
+const Name rule_loss("host.reads-the-loss-before-backward");
+constexpr Bytes loss_bytes = 4;  // one fp32
 
 // Tensors without kernels (bucket and padding exercises) still have a backward in which their
 // gradients become ready, last parameter first.
@@ -133,6 +136,25 @@ void LayerWalk::load_inputs(int micro_batch) {
                                 ViewList(inputs));
 }
 
+void LayerWalk::read_loss(int micro_batch) {
+  if (!step_.sync_after_forward) return;
+  builder_.at(Phase::loss, -1, micro_batch);
+  builder_.rule(rule_loss);
+  const BufferIndex top = buffers(layers() - 1).hidden;
+  const ViewList loss = top < 0 ? ViewList() : ViewList(View{top, 0, loss_bytes});
+  last_compute_ =
+      builder_.copy(verb_loss, CopyKind::device_to_host, compute_, loss_bytes, loss, {});
+  const OpRef read{last_compute_, 0};
+  builder_.host_wait(std::span<const OpRef>(&read, 1));
+}
+
+OpIndex LayerWalk::run(StreamIndex stream, const Kernel& kernel, std::span<const View> reads,
+                       std::span<const View> writes) {
+  const OpIndex op = builder_.one_kernel(kernel.name, stream, kernel, reads, writes);
+  if (stream == compute_) last_compute_ = op;
+  return op;
+}
+
 void LayerWalk::begin_forward(int layer, int micro_batch) {
   micro_batch_ = micro_batch;
   builder_.at(Phase::forward, unit(layer), micro_batch);
@@ -166,18 +188,24 @@ void LayerWalk::forward(int layer, int micro_batch, std::span<const View> weight
   end_forward(layer);
 }
 
-void LayerWalk::begin_backward(int layer, int micro_batch, std::span<const View> weights) {
-  const ClassPlan& plan = this->plan(layer);
+void LayerWalk::recompute(int layer, int micro_batch, std::span<const View> weights) {
   const LayerBuffers& mine = buffers(layer);
   micro_batch_ = micro_batch;
   builder_.at(Phase::backward, unit(layer), micro_batch);
-  if (plan.recompute.count > 0) {
-    alloc(mine.recomputed);
-    const ViewList reads =
-        ViewList().add(whole_or_none(input_of(layer))).add(whole_or_none(mine.saved)).add(weights);
-    last_compute_ = builder_.compute(verb_recompute, compute_, plan.recompute, reads,
-                                     ViewList(whole_or_none(mine.recomputed)));
-  }
+  alloc(mine.recomputed);
+  const ViewList reads =
+      ViewList().add(whole_or_none(input_of(layer))).add(whole_or_none(mine.saved)).add(weights);
+  last_compute_ = builder_.compute(verb_recompute, compute_, plan(layer).recompute, reads,
+                                   ViewList(whole_or_none(mine.recomputed)));
+  recomputed_ = layer;
+}
+
+void LayerWalk::begin_backward(int layer, int micro_batch, std::span<const View> weights) {
+  const ClassPlan& plan = this->plan(layer);
+  micro_batch_ = micro_batch;
+  builder_.at(Phase::backward, unit(layer), micro_batch);
+  if (recomputes(layer) && recomputed_ != layer) recompute(layer, micro_batch, weights);
+  recomputed_ = -1;
   alloc(plan.backward_workspace);
   if (feeds_tied(layer)) alloc(tied_gradient_);
   grad_out_ = -1;

@@ -42,6 +42,14 @@ class LayerWalk {
   void forward_piece(int layer, int first_kernel, int kernel_count, std::span<const View> weights);
   void end_forward(int layer);
 
+  // sync_after_forward: the loss goes to the host, which waits for it (loss.item()), so that
+  // nothing of the backward is issued before the forward is done.
+  void read_loss(int micro_batch);
+
+  // The layer's forward again, under checkpointing. begin_backward does it where nobody did.
+  bool recomputes(int layer) const { return plan(layer).recompute.count > 0; }
+  void recompute(int layer, int micro_batch, std::span<const View> weights);
+
   // Backward of a layer is begun, run in one or more pieces of its kernel list (DDP cuts it where a
   // bucket is complete), and ended.
   void begin_backward(int layer, int micro_batch, std::span<const View> weights);
@@ -57,6 +65,9 @@ class LayerWalk {
   int tied_owner() const { return tied_owner_; }
 
   OpIndex last_compute() const { return last_compute_; }
+  // A kernel of the strategy's own (a copy, a cast, a division), named as the kernel is.
+  OpIndex run(StreamIndex stream, const Kernel& kernel, std::span<const View> reads,
+              std::span<const View> writes);
   // The strategy ran something on the compute stream: later waits on "now" mean this op.
   void ran_on_compute(OpIndex op) { last_compute_ = op; }
 
@@ -106,6 +117,7 @@ class LayerWalk {
   std::vector<BufferIndex> grad_buffers_;  // two, used in turn
   int grad_turn_ = 0;
   int micro_batch_ = 0;
+  int recomputed_ = -1;  // layer whose forward has been run again for the coming backward
   OpIndex last_compute_ = -1;
 };
 

@@ -8,6 +8,7 @@
 //   unit     root       0         1         root  root
 //   visits              [0]       [1]
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -27,6 +28,18 @@ class UnitVisits {
   }
 
   int unit_of(int layer) const { return unit_of_layer_[static_cast<std::size_t>(layer)]; }  // or -1
+  // Units by their first visit; the root is not among them.
+  std::vector<int> order() const {
+    std::vector<int> order;
+    for (std::size_t layer = 0; layer < unit_of_layer_.size(); ++layer) {
+      const int unit = unit_of_layer_[layer];
+      if (first_of_visit(static_cast<int>(layer)) &&
+          std::find(order.begin(), order.end(), unit) == order.end()) {
+        order.push_back(unit);
+      }
+    }
+    return order;
+  }
   int root() const { return root_; }  // -1: the root has no parameters of its own
 
   // In layer order: the first and the last layer of a visit. Backward walks the other way.

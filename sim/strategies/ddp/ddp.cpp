@@ -80,9 +80,8 @@ class DdpBuilder {
                                     step.precision.parameter,
                                     elements * bytes_per_element(step.precision.parameter)));
     }
-    states_ = builder_.persistent(
-        "optimizer_state", BufferKind::optimizer_state, step.precision.moments,
-        step.model.parameter_elements() * optimizer_state_bytes(step.precision));
+    states_ = declare_optimizer_state(builder_, step, "optimizer_state",
+                                      step.model.parameter_elements(), streams_.compute);
     if (unused_.any()) {
       builder_.note(
           "unused_parameters: their layers' kernels still run in this forecast; only "
@@ -152,7 +151,7 @@ class DdpBuilder {
         reducer = &final_layout;
       }
       reducer->begin_iteration(iteration.delayed, &iteration == &all.back());
-      steps(*reducer);
+      steps(*reducer, created_in_first_step(step_) && &iteration == &all.front());
     }
   }
 
@@ -192,7 +191,7 @@ class DdpBuilder {
     return setup;
   }
 
-  void steps(Reducer& reducer) {
+  void steps(Reducer& reducer, bool creates_state) {
     builder_.at(Phase::load);
     builder_.host_work(cost_step, 1);
     reducer.zero_gradients(walk_);
@@ -202,6 +201,9 @@ class DdpBuilder {
       if (reduces(step_, micro_batch)) reducer.finalize(walk_, micro_batch);
     }
     const View states = builder_.whole(states_);
+    if (creates_state) {
+      create_optimizer_state(builder_, step_, streams_.compute, std::span<const View>(&states, 1));
+    }
     walk_.ran_on_compute(optimizer_step(builder_, step_, streams_.compute,
                                         reducer.updated_elements(), parameter_views(),
                                         reducer.gradients(), std::span<const View>(&states, 1)));
@@ -223,6 +225,7 @@ class DdpBuilder {
     for (int layer = 0; layer < walk_.layers(); ++layer) {
       walk_.forward(layer, micro_batch, weights_of(layer));
     }
+    walk_.read_loss(micro_batch);
     const bool walks = mode_of(step_.strategy) == Mode::find_unused;
     if (walks && reduces(step_, micro_batch)) {
       used_map_->walk_graph(graph_nodes(step_.model, walk_), micro_batch);

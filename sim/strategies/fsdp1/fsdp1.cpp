@@ -1,5 +1,6 @@
 #include "sim/strategies/fsdp1/fsdp1.hpp"
 
+#include <string_view>
 #include <vector>
 
 #include "sim/strategies/common/layer_walk.hpp"
@@ -19,6 +20,7 @@ const Name cost_pre_forward("fsdp1_pre_forward");
 const Name cost_post_forward("fsdp1_post_forward");
 const Name cost_pre_backward("fsdp1_pre_backward");
 const Name cost_post_backward("fsdp1_post_backward");
+const Name rule_outside("fsdp1.checkpoint-outside-gathers-again");
 const Name cost_finalize("fsdp1_finalize_backward");
 
 Streams declare_streams(ScheduleBuilder& builder, const TrainingStep& step) {
@@ -57,7 +59,7 @@ class Fsdp1Builder {
     builder_.role("all", 0, step_.mesh.world_size());
     for (const char* name : {"first", "second", "steady"}) {
       builder_.step(name);
-      one_step();
+      one_step(std::string_view(name) == "first");
       gather_.end_step();
       order_.iteration_ended();
     }
@@ -87,14 +89,14 @@ class Fsdp1Builder {
     builder_.host_work(cost, 1);
   }
 
-  void one_step() {
+  void one_step(bool first) {
     builder_.at(Phase::load);
     builder_.host_work(cost_step, 1);
     for (int m = 0; m < step_.accumulation; ++m) {
       forward(m);
       backward(m);
     }
-    optimizer();
+    optimizer(first);
     if (step_.sync_every_step) builder_.host_wait_device();
   }
 
@@ -144,6 +146,19 @@ class Fsdp1Builder {
       }
     }
     if (visits_.root() >= 0) post_forward(visits_.root());
+    walk_.read_loss(m);
+  }
+
+  // A checkpoint around the unit runs the unit's whole forward again, hooks included, so its
+  // parameters are gathered for it, freed after it, and gathered once more for the backward.
+  void recompute(int u, int layer, int m) {
+    host(cost_pre_forward, u, Phase::backward, m);
+    unshard_for_use(u, Phase::backward, m);
+    walk_.recompute(layer, m, weights_of(layer));
+    host(cost_post_forward, u, Phase::backward, m);
+    builder_.rule(rule_outside);
+    if (policy_.reshard_after_forward && policy_.sharded) gather_.reshard(unit(u));
+    builder_.rule(Name());
   }
 
   void pre_backward(int u, int m) {
@@ -171,7 +186,12 @@ class Fsdp1Builder {
     if (visits_.root() >= 0) pre_backward(visits_.root(), m);
     for (int layer = walk_.layers(); layer-- > 0;) {
       const int u = visits_.unit_of(layer);
-      if (visits_.last_of_visit(layer)) pre_backward(u, m);
+      if (visits_.last_of_visit(layer)) {
+        if (step_.strategy.checkpoint_outside_unit && walk_.recomputes(layer)) {
+          recompute(u, layer, m);
+        }
+        pre_backward(u, m);
+      }
       builder_.at(Phase::backward, walk_.unit(layer), m);
       reduce_.gradients().alloc(layer);
       walk_.backward(layer, m, weights_of(layer), reduce_.gradients().of(layer));
@@ -182,19 +202,18 @@ class Fsdp1Builder {
     reduce_.finalize(m);
   }
 
-  void optimizer() {
-    std::vector<View> parameters;
-    std::vector<View> gradients;
-    std::vector<View> states;
-    std::int64_t elements = 0;
+  void optimizer(bool first) {
+    Owned owned;
     for (const Unit& unit : units_) {
-      parameters.push_back(builder_.whole(unit.shard));
-      gradients.push_back(builder_.whole(unit.gradient_shard));
-      states.push_back(builder_.whole(unit.state));
-      elements += unit.flat.shard_elements;
+      owned.add(builder_, unit, unit.flat.shard_elements);
     }
-    walk_.ran_on_compute(
-        optimizer_step(builder_, step_, streams_.compute, elements, parameters, gradients, states));
+    if (first) create_optimizer_state(builder_, step_, streams_.compute, owned.states);
+    NormScope scope;
+    if (policy_.sharded && step_.mesh.shard > 1) scope.comm = streams_.shard;
+    scope.looped = policy_.sharded;
+    if (!step_.strategy.use_orig_params) scope.tensors = static_cast<std::int64_t>(units_.size());
+    walk_.ran_on_compute(optimizer_step(builder_, step_, streams_.compute, owned.elements,
+                                        owned.parameters, owned.gradients, owned.states, scope));
     reduce_.drop_gradients(units_);
   }
 

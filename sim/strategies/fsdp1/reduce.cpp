@@ -26,14 +26,6 @@ Reduce::Reduce(ScheduleBuilder& builder, const TrainingStep& step, const Streams
       average_(average_of(step.mesh.world_size())),
       gradients_(builder, step, streams.compute) {}
 
-OpIndex Reduce::run(Name verb, StreamIndex stream, Bytes read, Bytes written, Dtype dtype,
-                    std::span<const View> reads, std::span<const View> writes) {
-  const Kernel kernel = memory_bound(verb, dtype, read, written);
-  const OpIndex op = builder_.one_kernel(verb, stream, kernel, reads, writes);
-  if (stream == streams_.compute) walk_.ran_on_compute(op);
-  return op;
-}
-
 void Reduce::concatenate(Unit& unit, int micro_batch) {
   builder_.at(Phase::backward, unit.name, micro_batch);
   const bool older = unit.has_flat_gradient;
@@ -43,9 +35,10 @@ void Reduce::concatenate(Unit& unit, int micro_batch) {
   Bytes fresh = 0;
   for (const View& view : std::span<const View>(reads)) fresh += view.bytes;
   if (older) reads.add(flat);
-  run(older ? verb_accumulate : verb_concatenate, streams_.compute,
-      fresh + (older ? flat.bytes : 0), flat.bytes, step_.precision.gradient, reads,
-      ViewList(flat));
+  walk_.run(streams_.compute,
+            memory_bound(older ? verb_accumulate : verb_concatenate, step_.precision.gradient,
+                         fresh + (older ? flat.bytes : 0), flat.bytes),
+            reads, ViewList(flat));
   unit.has_flat_gradient = true;
   gradients_.free(unit.wrap.layers);
 }
@@ -63,13 +56,15 @@ void Reduce::post_backward(Unit& unit, int micro_batch) {
   if (unit.cast_gradient >= 0) {
     builder_.alloc(unit.cast_gradient);
     const View cast = builder_.whole(unit.cast_gradient);
-    run(verb_cast, stream, input.bytes, cast.bytes, p.reduce, ViewList(input), ViewList(cast));
+    walk_.run(stream, memory_bound(verb_cast, p.reduce, input.bytes, cast.bytes), ViewList(input),
+              ViewList(cast));
     drop(unit.flat_gradient, stream);
     input = cast;
   }
   builder_.rule(rule_average);
   if (average_.pre != 1) {
-    run(verb_pre, stream, input.bytes, input.bytes, p.reduce, ViewList(input), ViewList(input));
+    walk_.run(stream, memory_bound(verb_pre, p.reduce, input.bytes, input.bytes), ViewList(input),
+              ViewList(input));
   }
   const bool adds = unit.has_gradient_shard;
   View shard = input;
@@ -91,8 +86,8 @@ void Reduce::post_backward(Unit& unit, int micro_batch) {
                                Reduction::sum, ViewList(shard), ViewList(shard));
   }
   if (average_.post != 1) {
-    last =
-        run(verb_post, tail, shard.bytes, shard.bytes, p.reduce, ViewList(shard), ViewList(shard));
+    last = walk_.run(tail, memory_bound(verb_post, p.reduce, shard.bytes, shard.bytes),
+                     ViewList(shard), ViewList(shard));
   }
   if (!adds) builder_.alloc(unit.gradient_shard);
   const View gradient = builder_.whole(unit.gradient_shard);
@@ -100,9 +95,11 @@ void Reduce::post_backward(Unit& unit, int micro_batch) {
   const bool work = adds || p.reduce != p.parameter;
   ViewList reads(shard);
   if (adds) reads.add(gradient);
-  last = run(adds ? verb_add : verb_cast_back, tail,
-             work ? shard.bytes + (adds ? gradient.bytes : 0) : 0, work ? gradient.bytes : 0,
-             p.parameter, reads, ViewList(gradient));
+  last = walk_.run(
+      tail,
+      memory_bound(adds ? verb_add : verb_cast_back, p.parameter,
+                   work ? shard.bytes + (adds ? gradient.bytes : 0) : 0, work ? gradient.bytes : 0),
+      reads, ViewList(gradient));
   drop(shard.buffer, tail);
   unit.has_flat_gradient = false;
   unit.has_gradient_shard = true;

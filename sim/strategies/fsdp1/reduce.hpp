@@ -37,9 +37,6 @@ class Reduce {
   void drop_gradients(std::vector<Unit>& units);
 
  private:
-  OpIndex run(Name verb, StreamIndex stream, Bytes read, Bytes written, Dtype dtype,
-              std::span<const View> reads, std::span<const View> writes);
-
   ScheduleBuilder& builder_;
   const TrainingStep& step_;
   const Streams& streams_;

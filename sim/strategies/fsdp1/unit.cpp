@@ -1,6 +1,7 @@
 #include "sim/strategies/fsdp1/unit.hpp"
 
 #include "sim/strategies/common/optimizer.hpp"
+#include "sim/strategies/fsdp1/size_policy.hpp"
 
 namespace stepcast::fsdp1 {
 
@@ -21,7 +22,9 @@ std::vector<Unit> declare_units(ScheduleBuilder& builder, const TrainingStep& st
   const Precision& p = step.precision;
   const bool sharded = policy_of(step.strategy.sharding).sharded;
   std::vector<Unit> units;
-  for (WrapUnit& wrap : wrap_units(step.model, step.strategy.wrap)) {
+  const std::optional<std::int64_t> size = step.strategy.wrap_min_params;
+  for (WrapUnit& wrap :
+       size ? wrap_by_size(step.model, *size) : wrap_units(step.model, step.strategy.wrap)) {
     if (wrap.parameters.empty()) continue;
     Unit unit;
     unit.name = builder.unit(wrap.name);
@@ -39,8 +42,8 @@ std::vector<Unit> declare_units(ScheduleBuilder& builder, const TrainingStep& st
     };
     unit.shard = builder.persistent("shard" + suffix, BufferKind::parameter, p.parameter,
                                     part * bytes_per_element(p.parameter));
-    unit.state = builder.persistent("optimizer_state" + suffix, BufferKind::optimizer_state,
-                                    p.moments, part * optimizer_state_bytes(p));
+    unit.state =
+        declare_optimizer_state(builder, step, "optimizer_state" + suffix, part, streams.compute);
     if (p.gather != p.parameter) {
       unit.low_precision = make("low_precision_shard", BufferKind::gather_output, p.gather, part,
                                 streams.pre_unshard);

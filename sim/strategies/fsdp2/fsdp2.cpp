@@ -1,5 +1,6 @@
 #include "sim/strategies/fsdp2/fsdp2.hpp"
 
+#include <string>
 #include <vector>
 
 #include "sim/strategies/common/layer_walk.hpp"
@@ -28,11 +29,15 @@ Streams declare_streams(ScheduleBuilder& builder, const TrainingStep& step) {
   streams.copy_in = builder.stream("all_gather_copy_in", -1);
   streams.all_gather = builder.stream("all_gather", -1);
   streams.reduce_scatter = builder.stream("reduce_scatter", -1);
-  streams.shard = builder.communicator("shard", Axis::shard);
+  // Resharding to groups of n makes them the mesh's inner axis; the shards are then over all ranks.
+  const bool regathers = step.strategy.reshard_group > 0;
+  const Axis axis = regathers ? Axis::world : Axis::shard;
+  streams.shard = builder.communicator("shard", axis);
+  if (regathers) streams.regather = builder.communicator("regather", Axis::shard);
   streams.reduce = step.strategy.separate_reduce_scatter_group
-                       ? builder.communicator("shard_reduce", Axis::shard)
+                       ? builder.communicator("shard_reduce", axis)
                        : streams.shard;
-  if (step.mesh.replicate > 1) {
+  if (!regathers && step.mesh.replicate > 1) {
     streams.all_reduce = builder.stream("all_reduce");
     streams.replicate = builder.communicator("replicate", Axis::replicate);
   }
@@ -43,38 +48,64 @@ class Fsdp2Builder {
  public:
   explicit Fsdp2Builder(const TrainingStep& step)
       : step_(step),
-        builder_((step.mesh.replicate > 1 ? "hsdp " : "fsdp2 ") + step.model.name, step.mesh),
+        builder_(std::string(to_string(step.strategy.kind)) + " " + step.model.name, step.mesh),
         streams_(declare_streams(builder_, step)),
         walk_(builder_, step, streams_.compute),
         units_(declare_units(builder_, step, streams_)),
         visits_(step.model.layers.size(), units_),
         gather_(builder_, step, streams_, walk_),
-        reduce_(builder_, step, streams_, walk_) {
+        reduce_(builder_, step, streams_, walk_),
+        prefetch_(visits_.order(), step.strategy.forward_prefetch_units,
+                  step.strategy.backward_prefetch_units) {
     builder_.lane("main");
+    if (step.strategy.keep_last_block) keep_last_block();
+    if (step.strategy.checkpoint_outside_unit) {
+      builder_.note(
+          "FSDP2 skips its hooks while a checkpoint recomputes: outside or inside the unit, "
+          "nothing "
+          "is gathered again");
+    }
   }
 
   Schedule build() {
     builder_.role("all", 0, step_.mesh.world_size());
+    if (step_.first_step) {
+      builder_.step("first");
+      one_step(true);
+    }
     builder_.step("steady");
+    one_step(false);
+    return builder_.take();
+  }
+
+ private:
+  void one_step(bool first) {
     builder_.at(Phase::load);
     builder_.host_work(cost_step, 1);
     for (int m = 0; m < step_.accumulation; ++m) {
       forward(m);
       backward(m);
     }
-    optimizer();
+    optimizer(first);
     if (step_.sync_every_step) builder_.host_wait_device();
-    return builder_.take();
   }
 
- private:
+  void keep_last_block() {
+    for (int layer = walk_.layers(); layer-- > 0;) {
+      if (step_.model.layers[static_cast<std::size_t>(layer)].kind != LayerKind::block) continue;
+      if (visits_.unit_of(layer) >= 0) unit(visits_.unit_of(layer)).wrap.keep_after_forward = true;
+      return;
+    }
+  }
+
   Unit& unit(int index) { return units_[static_cast<std::size_t>(index)]; }
   bool last(int micro_batch) const { return micro_batch == step_.accumulation - 1; }
 
-  ViewList weights_of(int layer) {
+  ViewList weights_of(int layer, Phase phase) {
     ViewList views;
     const int mine = visits_.unit_of(layer);
-    if (mine >= 0) views.add(builder_.whole(unit(mine).unsharded));
+    const bool there = mine >= 0 && (phase == Phase::forward || unit(mine).unshard_in_backward);
+    if (there) views.add(builder_.whole(unit(mine).unsharded));
     // A tied head shares the root's unit with the embedding (wrap_units refuses anything else).
     return views;
   }
@@ -99,12 +130,15 @@ class Fsdp2Builder {
         host(cost_pre_forward, u, Phase::forward, m);
         gather_.unshard(unit(u), Phase::forward, m);
         gather_.wait_forward(unit(u), m);
+        for (const int target : prefetch_.forward_targets(u)) {
+          gather_.unshard(unit(target), Phase::forward, m);
+        }
       }
-      walk_.forward(layer, m, weights_of(layer));
+      walk_.forward(layer, m, weights_of(layer, Phase::forward));
       if (visits_.last_of_visit(layer)) {
         host(cost_post_forward, u, Phase::forward, m);
         if (step_.strategy.reshard_after_forward && !unit(u).wrap.keep_after_forward) {
-          gather_.reshard(unit(u));
+          gather_.reshard_after_forward(unit(u));
         }
         prefetch_.forward_ended(u);
       }
@@ -112,14 +146,16 @@ class Fsdp2Builder {
     builder_.at(Phase::forward, -1, m);
     gather_.release_last();
     if (visits_.root() >= 0) prefetch_.forward_ended(visits_.root());
+    walk_.read_loss(m);
   }
 
   void pre_backward(int u, int m) {
     host(cost_pre_backward, u, Phase::backward, m);
     gather_.unshard(unit(u), Phase::backward, m);
     gather_.wait_backward(unit(u), m);
-    const int target = prefetch_.target_of(u);
-    if (target >= 0) gather_.unshard(unit(target), Phase::backward, m);
+    for (const int target : prefetch_.backward_targets(u)) {
+      gather_.unshard(unit(target), Phase::backward, m);
+    }
   }
 
   void post_backward(int u, int m) {
@@ -137,7 +173,7 @@ class Fsdp2Builder {
       if (visits_.last_of_visit(layer)) pre_backward(u, m);
       builder_.at(Phase::backward, walk_.unit(layer), m);
       reduce_.gradients().alloc(layer);
-      walk_.backward(layer, m, weights_of(layer), reduce_.gradients().of(layer));
+      walk_.backward(layer, m, weights_of(layer, Phase::backward), reduce_.gradients().of(layer));
       if (visits_.first_of_visit(layer)) post_backward(u, m);
     }
     if (visits_.root() >= 0) post_backward(visits_.root(), m);
@@ -145,19 +181,17 @@ class Fsdp2Builder {
     reduce_.finalize(units_, m);
   }
 
-  void optimizer() {
-    std::vector<View> parameters;
-    std::vector<View> gradients;
-    std::vector<View> states;
-    std::int64_t elements = 0;
+  void optimizer(bool first) {
+    Owned owned;
     for (const Unit& unit : units_) {
-      parameters.push_back(builder_.whole(unit.shard));
-      gradients.push_back(builder_.whole(unit.gradient_shard));
-      states.push_back(builder_.whole(unit.state));
-      elements += unit.size.shard_elements(step_.mesh.shard);
+      owned.add(builder_, unit, unit.size.shard_elements(shard_ranks(step_)));
     }
-    walk_.ran_on_compute(
-        optimizer_step(builder_, step_, streams_.compute, elements, parameters, gradients, states));
+    if (first) create_optimizer_state(builder_, step_, streams_.compute, owned.states);
+    NormScope scope;
+    if (shard_ranks(step_) > 1) scope.comm = streams_.shard;
+    scope.dtensors = true;
+    walk_.ran_on_compute(optimizer_step(builder_, step_, streams_.compute, owned.elements,
+                                        owned.parameters, owned.gradients, owned.states, scope));
     reduce_.drop_gradients(units_);
   }
 
@@ -169,7 +203,7 @@ class Fsdp2Builder {
   UnitVisits visits_;
   Gather gather_;
   Reduce reduce_;
-  BackwardPrefetch prefetch_;
+  Prefetch prefetch_;
 };
 
 }  // namespace

@@ -10,7 +10,9 @@ const Name verb_all_gather("all_gather");
 const Name verb_copy_out("copy_out");
 const Name rule_optimizer("fsdp2.gather-after-optimizer");
 const Name rule_two_alive("fsdp2.two-gathers-alive");
+const Name verb_slice("keep_slice");
 const Name rule_unshard("fsdp2.unshard");
+const Name rule_slice("fsdp2.reshard-to-a-smaller-group");
 
 }  // namespace
 
@@ -23,12 +25,17 @@ void Gather::streams_wait_for_compute(Phase phase, int micro_batch) {
 
 void Gather::unshard(Unit& unit, Phase phase, int micro_batch) {
   if (unit.is_unsharded || unit.gather_op >= 0) return;
+  if (phase == Phase::backward && !unit.unshard_in_backward) return;
   const Precision& p = step_.precision;
-  const int ranks = step_.mesh.shard;
+  const int ranks = shard_ranks(step_);
   const std::int64_t part = unit.size.shard_elements(ranks);
   const Bytes stored = part * bytes_per_element(p.parameter);
   const Bytes payload = part * bytes_per_element(p.gather);
   builder_.at(phase, unit.name, micro_batch);
+  if (unit.sliced >= 0) {
+    unshard_slice(unit);
+    return;
+  }
   builder_.rule(rule_unshard);
   const View shard = builder_.whole(unit.shard);
   const View slot{unit.gathered, 0, payload};  // this rank's; every rank has its own offset
@@ -55,6 +62,24 @@ void Gather::unshard(Unit& unit, Phase phase, int micro_batch) {
                           ViewList(slot), ViewList(builder_.whole(unit.gathered)));
 }
 
+// From the slices within a group: they are in the gather dtype already.
+void Gather::unshard_slice(Unit& unit) {
+  builder_.rule(rule_slice);
+  builder_.stream_wait(streams_.copy_in, unit.sliced);
+  builder_.stream_wait(streams_.all_gather, unit.sliced);
+  builder_.alloc(unit.gathered);
+  const View slice = builder_.whole(unit.slice);
+  const View slot{unit.gathered, 0, slice.bytes};
+  const Kernel copy = memory_bound(verb_copy_in, step_.precision.gather, slice.bytes, slice.bytes);
+  const OpIndex copied =
+      builder_.one_kernel(verb_copy_in, streams_.copy_in, copy, ViewList(slice), ViewList(slot));
+  builder_.stream_wait(streams_.all_gather, copied);
+  unit.gather_op =
+      builder_.collective(verb_all_gather, CollectiveKind::all_gather, streams_.regather,
+                          streams_.all_gather, step_.precision.gather, unit.size.padded_elements,
+                          Reduction::none, ViewList(slot), ViewList(builder_.whole(unit.gathered)));
+}
+
 void Gather::copy_out(Unit& unit, Phase phase, int micro_batch) {
   const Bytes bytes = unit.size.padded_elements * bytes_per_element(step_.precision.gather);
   builder_.at(phase, unit.name, micro_batch);
@@ -66,6 +91,8 @@ void Gather::copy_out(Unit& unit, Phase phase, int micro_batch) {
                                        ViewList(builder_.whole(unit.unsharded)));
   walk_.ran_on_compute(last_copy_out_);
   unit.is_unsharded = true;
+  if (unit.sliced >= 0) builder_.free(unit.slice);
+  unit.sliced = -1;
   unit.gather_op = -1;
 }
 
@@ -95,6 +122,20 @@ void Gather::wait_backward(Unit& unit, int micro_batch) {
   if (unit.gather_op < 0) return;
   copy_out(unit, Phase::backward, micro_batch);
   free_after_copy_out(unit.gathered, last_copy_out_);
+}
+
+void Gather::reshard_after_forward(Unit& unit) {
+  if (unit.slice >= 0) {
+    builder_.rule(rule_slice);
+    builder_.alloc(unit.slice);
+    const View slice = builder_.whole(unit.slice);
+    const Kernel clone = memory_bound(verb_slice, step_.precision.gather, slice.bytes, slice.bytes,
+                                      static_cast<int>(unit.wrap.parameters.size()));
+    unit.sliced = walk_.run(streams_.compute, clone, ViewList(View{unit.unsharded, 0, slice.bytes}),
+                            ViewList(slice));
+    builder_.rule(Name());
+  }
+  reshard(unit);
 }
 
 void Gather::reshard(Unit& unit) {

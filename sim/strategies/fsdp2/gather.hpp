@@ -8,7 +8,10 @@
 //                parameters are allocated, copy-out runs on the compute stream
 //   wait(i)      backward: the same, but the flat output of i itself is freed at once, after the
 //                gather streams wait for CO(i)
-//   reshard(i)   the parameters are freed
+//   reshard(i)   the parameters are freed; after forward with reshard_after_forward = n, a 1/n
+//   slice
+//                is cloned first, and backward gathers the slices within groups of n: 2ψ/n bytes
+//                more a unit, and where a group lies in a node no gather between nodes in backward
 //
 // So the gather of i+1 cannot start before CO(i-1) in forward, nor that of i-1 before CO(i) in
 // backward: two flat outputs alive, and the host never blocks. Three units, gather 2, forward 3:
@@ -39,9 +42,11 @@ class Gather {
   void wait_backward(Unit& unit, int micro_batch);
   // Root post-forward: the last flat output is released.
   void release_last();
+  void reshard_after_forward(Unit& unit);
   void reshard(Unit& unit);
 
  private:
+  void unshard_slice(Unit& unit);
   void copy_out(Unit& unit, Phase phase, int micro_batch);
   void free_after_copy_out(BufferIndex gathered, OpIndex copy_out);
 

@@ -28,13 +28,6 @@ Bytes Reduce::gradient_bytes(const Unit& unit) const {
   return unit.size.elements * bytes_per_element(step_.precision.gradient);
 }
 
-OpIndex Reduce::run(Name verb, StreamIndex stream, const Kernel& kernel,
-                    std::span<const View> reads, std::span<const View> writes) {
-  const OpIndex op = builder_.one_kernel(verb, stream, kernel, reads, writes);
-  if (stream == streams_.compute) walk_.ran_on_compute(op);
-  return op;
-}
-
 void Reduce::post_backward(Unit& unit, int micro_batch, bool sync, bool replicate) {
   builder_.at(Phase::backward, unit.name, micro_batch);
   if (!sync) {
@@ -57,12 +50,12 @@ void Reduce::post_backward(Unit& unit, int micro_batch, bool sync, bool replicat
 
   StreamIndex tail = streams_.reduce_scatter;
   const Bytes part =
-      unit.size.shard_elements(step_.mesh.shard) * bytes_per_element(step_.precision.reduce);
+      unit.size.shard_elements(shard_ranks(step_)) * bytes_per_element(step_.precision.reduce);
   if (partial_sums && !first) {
     const Kernel add = memory_bound(verb_add, step_.precision.reduce, 2 * part, part);
     const View sum_view = builder_.whole(sum);
-    unit.reduced = run(verb_add, tail, add, ViewList(builder_.whole(target)).add(sum_view),
-                       ViewList(sum_view));
+    unit.reduced =
+        walk_.run(tail, add, ViewList(builder_.whole(target)).add(sum_view), ViewList(sum_view));
     builder_.free(target);
   }
   if (streams_.replicate >= 0 && replicate) {
@@ -78,7 +71,7 @@ void Reduce::post_backward(Unit& unit, int micro_batch, bool sync, bool replicat
     const Kernel add = memory_bound(verb_add, step_.precision.reduce, 2 * part, part);
     const View shard = builder_.whole(unit.gradient_shard);
     unit.reduced =
-        run(verb_add, tail, add, ViewList(builder_.whole(target)).add(shard), ViewList(shard));
+        walk_.run(tail, add, ViewList(builder_.whole(target)).add(shard), ViewList(shard));
     builder_.free_after(target, {unit.reduced, 0});
   }
   unit.has_gradient_shard = true;
@@ -96,7 +89,7 @@ void Reduce::keep_unsharded(Unit& unit) {
   const Kernel kernel = memory_bound(verb_accumulate, step_.precision.reduce,
                                      fresh + (unit.has_accumulated ? kept : 0), kept,
                                      static_cast<int>(unit.wrap.parameters.size()));
-  run(verb_accumulate, streams_.compute, kernel, reads, ViewList(sum));
+  walk_.run(streams_.compute, kernel, reads, ViewList(sum));
   unit.has_accumulated = true;
   gradients_.free(unit.wrap.layers);
 }
@@ -122,9 +115,8 @@ void Reduce::scatter(Unit& unit, BufferIndex target) {
     reads.add(gradients_.of(unit.wrap.layers));
     read = gradient_bytes(unit);
   }
-  const OpIndex copied =
-      run(verb_copy_in, streams_.compute, memory_bound(verb_copy_in, p.reduce, read, padded), reads,
-          ViewList(input));
+  const OpIndex copied = walk_.run(
+      streams_.compute, memory_bound(verb_copy_in, p.reduce, read, padded), reads, ViewList(input));
   if (unit.has_accumulated) {
     builder_.free(unit.accumulated);
     unit.has_accumulated = false;
@@ -133,7 +125,7 @@ void Reduce::scatter(Unit& unit, BufferIndex target) {
   }
   builder_.stream_wait(streams_.reduce_scatter, copied);
   const View output = builder_.whole(target);
-  if (step_.mesh.shard == 1) {  // a group of one copies
+  if (shard_ranks(step_) == 1) {  // a group of one copies
     unit.reduced = builder_.copy(verb_local, CopyKind::device_to_device, streams_.reduce_scatter,
                                  output.bytes, ViewList(input), ViewList(output));
   } else {
@@ -157,7 +149,7 @@ void Reduce::hand_out(Unit& unit, BufferIndex scattered, StreamIndex stream) {
       memory_bound(verb, step_.precision.parameter, from.bytes + (add ? to.bytes : 0), to.bytes);
   ViewList reads(from);
   if (add) reads.add(to);
-  unit.reduced = run(verb, stream, kernel, reads, ViewList(to));
+  unit.reduced = walk_.run(stream, kernel, reads, ViewList(to));
   if (streams_.replicate >= 0) {
     held_to_the_end_.push_back(
         scattered);  // PyTorch keeps all-reduce inputs to the end of backward

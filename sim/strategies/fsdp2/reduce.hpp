@@ -43,8 +43,6 @@ class Reduce {
   void drop_gradients(std::vector<Unit>& units);
 
  private:
-  OpIndex run(Name verb, StreamIndex stream, const Kernel& kernel, std::span<const View> reads,
-              std::span<const View> writes);
   void keep_unsharded(Unit& unit);
   void scatter(Unit& unit, BufferIndex target);
   void hand_out(Unit& unit, BufferIndex scattered, StreamIndex stream);

@@ -35,11 +35,14 @@ void note_padding(ScheduleBuilder& builder, const std::vector<Unit>& units, int 
 
 }  // namespace
 
+int shard_ranks(const TrainingStep& step) {
+  return step.strategy.kind == StrategyKind::hsdp ? step.mesh.shard : step.mesh.world_size();
+}
+
 std::vector<Unit> declare_units(ScheduleBuilder& builder, const TrainingStep& step,
                                 const Streams& streams) {
-  const int ranks = step.mesh.shard;
+  const int ranks = shard_ranks(step);
   const Precision& p = step.precision;
-  const Bytes state_bytes = optimizer_state_bytes(p);
   std::vector<Unit> units;
   for (WrapUnit& wrap : wrap_units(step.model, step.strategy.wrap)) {
     if (wrap.parameters.empty()) continue;
@@ -54,8 +57,8 @@ std::vector<Unit> declare_units(ScheduleBuilder& builder, const TrainingStep& st
     };
     unit.shard = builder.persistent("shard" + suffix, BufferKind::parameter, p.parameter,
                                     bytes(part, p.parameter));
-    unit.state = builder.persistent("optimizer_state" + suffix, BufferKind::optimizer_state,
-                                    p.moments, part * state_bytes);
+    unit.state =
+        declare_optimizer_state(builder, step, "optimizer_state" + suffix, part, streams.compute);
     if (p.gather != p.parameter) {
       unit.cast_shard = builder.buffer("cast_shard" + suffix, BufferKind::gather_output, p.gather,
                                        bytes(part, p.gather), streams.copy_in);
@@ -64,6 +67,15 @@ std::vector<Unit> declare_units(ScheduleBuilder& builder, const TrainingStep& st
                                    bytes(full, p.gather), streams.copy_in);
     unit.unsharded = builder.buffer("unsharded" + suffix, BufferKind::unsharded, p.gather,
                                     bytes(full, p.gather), streams.compute);
+    const int within = step.strategy.reshard_group;
+    if (within > 0 && !wrap.root && !wrap.keep_after_forward) {
+      unit.slice = builder.buffer("slice" + suffix, BufferKind::unsharded, p.gather,
+                                  bytes(full / within, p.gather), streams.compute);
+    }
+    unit.unshard_in_backward =
+        step.strategy.unshard_embedding_in_backward || wrap.layers.size() != 1 ||
+        step.model.layers[static_cast<std::size_t>(wrap.layers.front())].kind !=
+            LayerKind::embedding;
     if (step.accumulation > 1 && step.strategy.accumulation_sync == AccumulationSync::last) {
       unit.accumulated = builder.buffer("accumulated" + suffix, BufferKind::gradient, p.reduce,
                                         bytes(unit.size.elements, p.reduce), streams.compute);

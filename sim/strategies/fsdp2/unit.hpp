@@ -20,7 +20,11 @@ struct Streams {
   CommIndex shard = 0;
   CommIndex reduce = 0;      // = shard, or its own with set_separate_reduce_scatter_group
   CommIndex replicate = -1;  // HSDP only
+  CommIndex regather = -1;   // reshard_after_forward = n: the groups of n that backward gathers in
 };
+
+// Ranks that share one copy of the parameters.
+int shard_ranks(const TrainingStep& step);
 
 struct Unit {
   WrapUnit wrap;
@@ -34,6 +38,8 @@ struct Unit {
   BufferIndex cast_shard = -1;  // the shard in the gather dtype, -1 where no cast is needed
   BufferIndex gathered = -1;    // flat all-gather output
   BufferIndex unsharded = -1;   // the parameters that compute uses
+  BufferIndex slice = -1;       // 1/n of them, from forward to backward
+  bool unshard_in_backward = true;
   // Reduce.
   BufferIndex accumulated = -1;  // unsharded gradients kept across micro-batches, reduce dtype
   BufferIndex reduce_input = -1;
@@ -43,6 +49,7 @@ struct Unit {
 
   // State while the schedule is written.
   bool is_unsharded = false;
+  OpIndex sliced = -1;           // made its slice, which it holds when >= 0
   OpIndex gather_op = -1;        // in flight when >= 0
   bool has_accumulated = false;  // gradients of earlier micro-batches wait unsharded
   bool has_gradient_shard = false;

@@ -12,6 +12,8 @@ constexpr std::size_t most_events = 2;  // fetches outstanding before the host b
 const Name verb_all_gather("all_gather");
 const Name verb_together("copy_together");
 const Name rule_events("zero3.two-fetches-outstanding");
+const Name verb_secondary("keep_secondary");
+const Name rule_hpz("zero++.hpz-secondary-shard");
 const Name rule_optimizer("zero3.gather-after-optimizer");
 
 }  // namespace
@@ -30,6 +32,11 @@ Fetcher::Fetcher(ScheduleBuilder& builder, const TrainingStep& step, LayerWalk& 
     offset += mine.shard_bytes;
     mine.full = builder.buffer("gathered." + parameter.name.str(), BufferKind::unsharded,
                                step.precision.gather, mine.bytes, streams.all_gather);
+    if (streams.secondary >= 0) {
+      mine.secondary =
+          builder.buffer("secondary." + parameter.name.str(), BufferKind::parameter,
+                         step.precision.gather, mine.bytes / step.mesh.shard, streams.compute);
+    }
     parameters_.push_back(mine);
   }
 }
@@ -43,29 +50,40 @@ void Fetcher::begin_step() {
   builder_.rule(Name());
 }
 
+// One call; two where hpZ has a secondary shard of some and not of others.
 void Fetcher::gather(std::span<const int> parameters) {
+  std::vector<int> first;
+  std::vector<int> again;
+  for (const int p : parameters) {
+    (parameters_[static_cast<std::size_t>(p)].has_secondary ? again : first).push_back(p);
+  }
+  gather_from(Source::shards, first);
+  gather_from(Source::secondary_shards, again);
+}
+
+void Fetcher::gather_from(Source source, std::span<const int> parameters) {
   if (parameters.empty()) return;
+  const bool secondary = source == Source::secondary_shards;
   const Dtype dtype = step_.precision.gather;
   Bytes bytes = 0;
-  ViewList shards;
+  std::vector<View> shards;
   for (const int p : parameters) {
-    bytes += parameters_[static_cast<std::size_t>(p)].bytes;
+    const Parameter& mine = parameters_[static_cast<std::size_t>(p)];
+    bytes += mine.bytes;
+    shards.push_back(secondary ? builder_.whole(mine.secondary)
+                               : View{shards_, mine.shard_offset, mine.shard_bytes});
   }
-  if (parameters.size() <= 16) {
-    for (const int p : parameters) {
-      const Parameter& mine = parameters_[static_cast<std::size_t>(p)];
-      shards.add({shards_, mine.shard_offset, mine.shard_bytes});
-    }
-  } else {
-    shards.add(builder_.whole(shards_));
-  }
+  if (!secondary && parameters.size() > 16) shards.assign(1, builder_.whole(shards_));
   const BufferIndex flat =
       builder_.buffer("flat_gather." + std::to_string(calls_.size()), BufferKind::gather_output,
                       dtype, bytes, streams_.all_gather);
   builder_.alloc(flat);
+  if (secondary) builder_.rule(rule_hpz);
   const OpIndex op = builder_.collective(
-      verb_all_gather, CollectiveKind::all_gather, streams_.world, streams_.all_gather, dtype,
-      bytes / bytes_per_element(dtype), Reduction::none, shards, ViewList(builder_.whole(flat)));
+      verb_all_gather, CollectiveKind::all_gather, secondary ? streams_.secondary : streams_.world,
+      streams_.all_gather, dtype, bytes / bytes_per_element(dtype), Reduction::none, shards,
+      ViewList(builder_.whole(flat)));
+  if (secondary) builder_.rule(Name());
   if (streams_.all_gather == streams_.compute) walk_.ran_on_compute(op);
   for (const int p : parameters) {
     Parameter& mine = parameters_[static_cast<std::size_t>(p)];
@@ -110,7 +128,28 @@ void Fetcher::release(std::span<const int> parameters) {
   for (const int p : parameters) {
     Parameter& mine = parameters_[static_cast<std::size_t>(p)];
     if (mine.gather_op >= 0) continue;  // gathered for a use that has not come yet
+    if (streams_.secondary >= 0 && !mine.has_secondary) keep_secondary(p);
     builder_.free_after_streams(mine.full, std::span<const StreamIndex>(&streams_.compute, 1));
+  }
+}
+
+void Fetcher::keep_secondary(int parameter) {
+  Parameter& mine = parameters_[static_cast<std::size_t>(parameter)];
+  builder_.rule(rule_hpz);
+  builder_.alloc(mine.secondary);
+  const View shard = builder_.whole(mine.secondary);
+  walk_.run(streams_.compute,
+            memory_bound(verb_secondary, step_.precision.gather, shard.bytes, shard.bytes),
+            ViewList(View{mine.full, 0, shard.bytes}), ViewList(shard));
+  builder_.host_wait_stream(streams_.compute);
+  builder_.rule(Name());
+  mine.has_secondary = true;
+}
+
+void Fetcher::drop_secondaries() {
+  for (Parameter& mine : parameters_) {
+    if (mine.has_secondary) builder_.free(mine.secondary);
+    mine.has_secondary = false;
   }
 }
 

@@ -142,10 +142,8 @@ void GradientFlow::declare_buffers() {
 
 OpIndex GradientFlow::run(Name verb, StreamIndex stream, Bytes read, Bytes written,
                           std::span<const View> reads, std::span<const View> writes, int launches) {
-  const Kernel kernel = memory_bound(verb, step_.precision.gradient, read, written, launches);
-  const OpIndex op = builder_.one_kernel(verb, stream, kernel, reads, writes);
-  if (stream == streams_.compute) walk_.ran_on_compute(op);
-  return op;
+  return walk_.run(stream, memory_bound(verb, step_.precision.gradient, read, written, launches),
+                   reads, writes);
 }
 
 void GradientFlow::begin_backward(int micro_batch) {
@@ -260,7 +258,12 @@ void GradientFlow::flush() {
   }
   run(verb_divide, streams_.reduction, bytes, bytes, input, input,
       static_cast<int>(step_.strategy.contiguous_gradients ? 1 : input.size()));
-  if (step_.strategy.multi_rank_all_reduce) {
+  const bool whole_bucket = step_.strategy.contiguous_gradients &&
+                            std::all_of(flush.parameters.begin(), flush.parameters.end(),
+                                        [&](int parameter) { return copied(parameter); });
+  if (!step_.strategy.reduce_scatter && whole_bucket) {
+    average_in_place(input, bytes);
+  } else if (step_.strategy.multi_rank_all_reduce || !step_.strategy.reduce_scatter) {
     average_all(input, bytes);
   } else {
     reduce_to_owners(flush, input);
@@ -284,6 +287,16 @@ void GradientFlow::average_all(std::span<const View> input, Bytes bytes) {
                       ViewList(flat), ViewList(flat));
   keep_owned(ViewList(flat), bytes);
   builder_.free(flat_copy_);
+}
+
+// reduce_scatter false: the contiguous bucket itself is all-reduced, without a flat copy.
+void GradientFlow::average_in_place(std::span<const View> input, Bytes bytes) {
+  const OpIndex op = builder_.collective(
+      verb_all_reduce, CollectiveKind::all_reduce, streams_.world, streams_.reduction,
+      step_.precision.gradient, bytes / bytes_per_element(step_.precision.gradient), Reduction::sum,
+      input, input);
+  if (!overlaps()) walk_.ran_on_compute(op);
+  keep_owned(input, bytes);
 }
 
 // Merged slices of each owner that the bucket touches, one reduce each.

@@ -47,6 +47,7 @@ class GradientFlow {
   void copy_into_bucket(std::span<const int> parameters);
   void flush();
   void average_all(std::span<const View> input, Bytes bytes);
+  void average_in_place(std::span<const View> input, Bytes bytes);
   void reduce_to_owners(const Flush& flush, std::span<const View> input);
   void keep_owned(std::span<const View> input, Bytes bytes);
   std::vector<View> bucket_views(const Flush& flush) const;

@@ -17,7 +17,6 @@ const Name verb_norm("gradient_norm");
 const Name verb_norm_sum("norm_all_reduce");
 const Name verb_to_fp32("gradient_to_fp32");
 const Name verb_unscale("unscale");
-const Name verb_adam("adamw");
 const Name verb_to_16("copy_to_16_bit");
 const Name verb_all_gather("all_gather");
 const Name rule_checks("zero.step-checks-read-by-the-host");
@@ -39,7 +38,7 @@ class Stage12Builder {
             flat_.padded_elements * bytes_per_element(step.precision.parameter))),
         states_(builder_.persistent("optimizer_state", BufferKind::optimizer_state,
                                     step.precision.moments,
-                                    flat_.per_rank * optimizer_state_bytes(step.precision))),
+                                    flat_.per_rank * optimizer_state_bytes(step))),
         fp32_gradient_(builder_.buffer("fp32_gradient", BufferKind::gradient, Dtype::fp32,
                                        4 * flat_.per_rank, compute_)),
         norm_(builder_.persistent("norm", BufferKind::other, Dtype::fp32, 4)),
@@ -65,6 +64,7 @@ class Stage12Builder {
       for (int layer = 0; layer < walk_.layers(); ++layer) {
         walk_.forward(layer, m, weights_of(layer));
       }
+      walk_.read_loss(m);
       flow_.begin_backward(m);
       for (int layer = walk_.layers(); layer-- > 0;) flow_.backward(layer, m, weights_of(layer));
       flow_.end_backward(m);
@@ -95,12 +95,9 @@ class Stage12Builder {
     return views;
   }
 
-  OpIndex run(Name verb, Bytes read, Bytes written, std::span<const View> reads,
-              std::span<const View> writes) {
-    const Kernel kernel = memory_bound(verb, Dtype::fp32, read, written);
-    const OpIndex op = builder_.one_kernel(verb, compute_, kernel, reads, writes);
-    walk_.ran_on_compute(op);
-    return op;
+  void run(Name verb, Bytes read, Bytes written, std::span<const View> reads,
+           std::span<const View> writes) {
+    walk_.run(compute_, memory_bound(verb, Dtype::fp32, read, written), reads, writes);
   }
 
   void optimizer() {
@@ -120,14 +117,15 @@ class Stage12Builder {
     run(verb_to_fp32, gradients.bytes, fp32.bytes, ViewList(gradients), ViewList(fp32));
     flow_.drop_gradients();
     run(verb_unscale, fp32.bytes, fp32.bytes, ViewList(fp32), ViewList(fp32));
-    // Adam on the fp32 master slice: 28 B an element; with 16-bit parameters they are written by a
-    // copy of their own.
+    // On the fp32 master slice, fused Adam 28 B an element; 16-bit parameters are written by a copy
+    // of their own.
     const View states = builder_.whole(states_);
     const Bytes own = flat_.per_rank * bytes_per_element(step_.precision.parameter);
     const View own_slice{parameters_, 0, own};  // rank 0's; every rank has its own offset
     const bool master = step_.precision.master_copy;
-    run(verb_adam, 16 * flat_.per_rank, 12 * flat_.per_rank, ViewList(fp32).add(states),
-        master ? ViewList(states) : ViewList(states).add(own_slice));
+    const ViewList updated = master ? ViewList(states) : ViewList(states).add(own_slice);
+    walk_.run(compute_, update_fp32_kernel(step_.optimizer, step_.precision, flat_.per_rank),
+              ViewList(fp32).add(updated), updated);
     builder_.free(fp32_gradient_);
     if (master) {
       run(verb_to_16, 4 * flat_.per_rank, own, ViewList(states), ViewList(own_slice));

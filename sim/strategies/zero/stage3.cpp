@@ -1,9 +1,7 @@
 #include "sim/strategies/zero/stage3.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "sim/strategies/common/layer_walk.hpp"
@@ -11,33 +9,20 @@
 #include "sim/strategies/common/view_list.hpp"
 #include "sim/strategies/zero/coordinator.hpp"
 #include "sim/strategies/zero/fetcher.hpp"
-#include "sim/strategies/zero/ipg_bucket.hpp"
 #include "sim/strategies/zero/modules.hpp"
 #include "sim/strategies/zero/partition.hpp"
+#include "sim/strategies/zero/stage3_gradients.hpp"
 
 namespace stepcast::zero {
 namespace {
 
-constexpr std::size_t most_reductions = 2;  // outstanding before the host blocks
-constexpr std::int64_t sub_group_elements = 1'000'000'000;
-
 const Name cost_step("step_overhead");
 const Name cost_fetch("zero3_fetch");
-const Name cost_hook("zero_grad_hook");
 const Name cost_optimizer("zero_step");
-const Name verb_copy_in("copy_in");
-const Name verb_interleave("interleave");
-const Name verb_divide("divide");
-const Name verb_reduce_scatter("reduce_scatter");
-const Name verb_partition("to_partition");
 const Name verb_norm("gradient_norm");
 const Name verb_norm_sum("norm_all_reduce");
 const Name verb_to_fp32("gradient_to_fp32");
-const Name verb_adam("adamw");
 const Name verb_to_16("copy_to_16_bit");
-const Name rule_flush("zero.flush-by-the-next-gradient");
-const Name rule_reductions("zero3.two-reductions-outstanding");
-const Name rule_end("zero3.end-of-backward-synchronizes");
 const Name rule_persistent("zero3.persistent-parameters-gathered-again");
 
 class Stage3Builder {
@@ -50,25 +35,23 @@ class Stage3Builder {
                                                                  : compute_),
         reduce_stream_(step.strategy.overlap_comm.value_or(true) ? builder_.stream("reduce")
                                                                  : compute_),
-        world_(builder_.communicator("shard", Axis::shard)),
+        world_(builder_.communicator("shard", hpz(step) ? Axis::world : Axis::shard)),
+        secondary_(hpz(step) ? builder_.communicator("secondary", Axis::shard) : CommIndex{-1}),
         walk_(builder_, step, compute_),
         plan_(plan_modules(step.model, walk_, step.strategy.persistence_threshold,
                            step.strategy.leaf_layers)),
         coordinator_(numels(step.model),
                      {step.strategy.prefetch_bucket_elements, step.strategy.max_live_parameters,
-                      step.strategy.max_reuse_distance}) {
+                      step.strategy.max_reuse_distance}),
+        owned_(owned_by_a_rank(step)),
+        gradients_(builder_, step, walk_, plan_, {compute_, reduce_stream_, world_}, owned_) {
     builder_.lane("main");
     const int ranks = step.mesh.world_size();
-    for (const Parameter& p : step.model.parameters) {
-      owned_ += parameter_partition(p.elements(), ranks);
-    }
     const Precision& p = step.precision;
     shards_ = builder_.persistent("shards", BufferKind::parameter, p.parameter,
                                   owned_ * bytes_per_element(p.parameter));
     states_ = builder_.persistent("optimizer_state", BufferKind::optimizer_state, p.moments,
-                                  owned_ * optimizer_state_bytes(p));
-    gradient_shards_ = builder_.persistent("gradient_shards", BufferKind::gradient, p.gradient,
-                                           owned_ * bytes_per_element(p.gradient));
+                                  owned_ * optimizer_state_bytes(step));
     norm_ = builder_.persistent("norm", BufferKind::other, Dtype::fp32, 4);
     for (const int parameter : plan_.persistent) {
       persistent_elements_ +=
@@ -76,15 +59,15 @@ class Stage3Builder {
     }
     persistent_ = builder_.persistent("persistent_parameters", BufferKind::parameter, p.gather,
                                       persistent_elements_ * bytes_per_element(p.gather));
-    const std::int64_t group = std::min(owned_, sub_group_elements);
+    const std::int64_t group = std::min(owned_, step.strategy.sub_group_elements);
     fp32_ =
         builder_.buffer("fp32_gradient", BufferKind::gradient, Dtype::fp32, 4 * group, compute_);
-    plan_gradients();
   }
 
   Schedule build() {
     builder_.role("all", 0, step_.mesh.world_size());
-    Fetcher fetcher(builder_, step_, walk_, {compute_, gather_stream_, world_}, shards_);
+    Fetcher fetcher(builder_, step_, walk_, {compute_, gather_stream_, world_, secondary_},
+                    shards_);
     fetcher_ = &fetcher;
     for (const char* name : {"first", "steady"}) {
       builder_.step(name);
@@ -103,63 +86,14 @@ class Stage3Builder {
   std::int64_t numel(int parameter) const {
     return step_.model.parameters[static_cast<std::size_t>(parameter)].elements();
   }
-  Bytes gradient_bytes(int parameter) const {
-    return numel(parameter) * bytes_per_element(step_.precision.gradient);
-  }
-
-  // Gradients come module by module; a module's are one tensor here.
-  void plan_gradients() {
-    std::vector<int> arrival;
-    const std::vector<std::int64_t> all = numels(step_.model);
-    std::vector<char> seen(all.size(), 0);
-    gradients_.resize(plan_.modules.size(), -1);
-    gradient_parameters_.resize(plan_.modules.size());
-    for (std::size_t m = plan_.modules.size(); m-- > 0;) {
-      const Module& module = plan_.modules[m];
-      std::vector<int>& mine = gradient_parameters_[m];
-      mine = module.parameters;
-      // The layer's small parameters come with the module that runs last in backward.
-      if (static_cast<int>(m) == plan_.of_layer[static_cast<std::size_t>(module.layer)].front()) {
-        const Layer& layer = step_.model.layers[static_cast<std::size_t>(module.layer)];
-        for (int p = layer.first_parameter; p < layer.first_parameter + layer.parameter_count;
-             ++p) {
-          if (numel(p) <= step_.strategy.persistence_threshold) mine.push_back(p);
-        }
-      }
-      Bytes bytes = 0;
-      for (const int p : mine) {
-        arrival.push_back(p);
-        bytes += gradient_bytes(p);
-      }
-      if (bytes > 0) {
-        gradients_[m] = builder_.buffer("gradients." + std::to_string(m), BufferKind::gradient,
-                                        step_.precision.gradient, bytes, compute_);
-      }
+  static std::int64_t owned_by_a_rank(const TrainingStep& step) {
+    std::int64_t owned = 0;
+    for (const Parameter& p : step.model.parameters) {
+      owned += parameter_partition(p.elements(), step.mesh.world_size());
     }
-    flushes_ = plan_flushes(all, arrival, step_.strategy.reduce_bucket_elements);
-    std::int64_t largest = 0;
-    for (const Flush& flush : flushes_) largest = std::max(largest, flush.elements);
-    const Bytes size = bytes_per_element(step_.precision.gradient);
-    largest = std::max(largest, step_.strategy.reduce_bucket_elements);
-    bucket_ = builder_.buffer("ipg_bucket", BufferKind::bucket, step_.precision.gradient,
-                              largest * size, reduce_stream_);
-    const std::int64_t ranks = step_.mesh.world_size();
-    std::int64_t padded = 0;
-    for (const Flush& flush : flushes_) padded = std::max(padded, padded_elements(flush));
-    interleaved_ = builder_.buffer("interleaved", BufferKind::reduce_input,
-                                   step_.precision.gradient, padded * size, reduce_stream_);
-    scattered_ = builder_.buffer("scattered", BufferKind::reduce_output, step_.precision.gradient,
-                                 padded / ranks * size, reduce_stream_);
+    return owned;
   }
-
-  std::int64_t padded_elements(const Flush& flush) const {
-    const int ranks = step_.mesh.world_size();
-    std::int64_t padded = 0;
-    for (const int p : flush.parameters) {
-      padded += parameter_partition(numel(p), ranks) * ranks;
-    }
-    return padded;
-  }
+  static bool hpz(const TrainingStep& step) { return step.mesh.replicate > 1; }
 
   void one_step() {
     builder_.at(Phase::load);
@@ -171,7 +105,7 @@ class Stage3Builder {
       fetcher_->begin_step();
       forward(m);
       backward(m);
-      end_backward(m);
+      gradients_.end_backward(m);
       // The recorded trace is one micro-batch long; whatever is still there is used by the next.
       const std::vector<int> left = coordinator_.end_step();
       builder_.at(Phase::backward, -1, m);
@@ -217,6 +151,7 @@ class Stage3Builder {
       }
       walk_.end_forward(layer);
     }
+    walk_.read_loss(m);
   }
 
   ViewList views(const std::vector<int>& parameters) const {
@@ -228,138 +163,60 @@ class Stage3Builder {
   }
 
   void backward(int m) {
-    next_flush_ = 0;
-    filled_ = 0;
-    partition_filled_ = 0;
-    reductions_.clear();
-    builder_.at(Phase::backward, -1, m);
-    builder_.alloc(bucket_);
+    gradients_.begin_backward(m);
     for (int layer = walk_.layers(); layer-- > 0;) {
       const std::vector<int>& modules = plan_.of_layer[static_cast<std::size_t>(layer)];
       walk_.begin_backward(layer, m, ViewList(builder_.whole(persistent_)));
       for (std::size_t i = modules.size(); i-- > 0;) {
-        const auto index = static_cast<std::size_t>(modules[i]);
-        const Module& module = plan_.modules[index];
+        const Module& module = plan_.modules[static_cast<std::size_t>(modules[i])];
         const std::vector<int> parameters = needed(module);
         fetch(module, parameters, Phase::backward, m);
-        const BufferIndex gradients = gradients_[index];
-        if (gradients >= 0) builder_.alloc(gradients);
+        const ViewList produced = gradients_.produced_by(modules[i]);
         walk_.backward_piece(layer, module.backward_first, module.backward_count, views(parameters),
-                             gradients < 0 ? ViewList() : ViewList(builder_.whole(gradients)));
+                             produced);
         release(parameters);
-        if (gradients >= 0) arrive(index, m);
+        gradients_.arrive(modules[i], m);
       }
       walk_.end_backward(layer);
     }
   }
 
-  void on_reduce_stream(OpIndex op) {
-    if (reduce_stream_ == compute_) walk_.ran_on_compute(op);
-  }
-  OpIndex run(Name verb, StreamIndex stream, Bytes read, Bytes written, std::span<const View> reads,
-              std::span<const View> writes) {
-    const Kernel kernel = memory_bound(verb, step_.precision.gradient, read, written);
-    const OpIndex op = builder_.one_kernel(verb, stream, kernel, reads, writes);
-    if (stream == compute_) walk_.ran_on_compute(op);
-    return op;
-  }
-
-  // A module's gradients enter the bucket on the reduce stream.
-  void arrive(std::size_t module, int m) {
-    builder_.at(Phase::backward, walk_.unit(plan_.modules[module].layer), m);
-    const View tensor = builder_.whole(gradients_[module]);
-    builder_.host_work(cost_hook, static_cast<int>(gradient_parameters_[module].size()));
-    if (reduce_stream_ != compute_) builder_.stream_wait(reduce_stream_, walk_.last_compute());
-    Bytes offset = 0;
-    for (const int p : gradient_parameters_[module]) {
-      if (next_flush_ < flushes_.size() && flushes_[next_flush_].triggered_by == p) flush();
-      const Bytes bytes = gradient_bytes(p);
-      run(verb_copy_in, reduce_stream_, bytes, bytes,
-          ViewList(View{tensor.buffer, tensor.offset + offset, bytes}),
-          ViewList(View{bucket_, filled_, bytes}));
-      filled_ += bytes;
-      offset += bytes;
-    }
-    builder_.free_after_streams(gradients_[module],
-                                std::span<const StreamIndex>(&reduce_stream_, 1));
-  }
-
-  void flush() {
-    const Flush& flush = flushes_[next_flush_++];
-    const Bytes size = bytes_per_element(step_.precision.gradient);
-    const Bytes padded = padded_elements(flush) * size;
-    const Bytes mine = padded / step_.mesh.world_size();
-    builder_.rule(rule_flush);
-    builder_.alloc(interleaved_);
-    const View flat{interleaved_, 0, padded};
-    run(verb_interleave, reduce_stream_, filled_, padded, ViewList(View{bucket_, 0, filled_}),
-        ViewList(flat));
-    run(verb_divide, reduce_stream_, padded, padded, ViewList(flat), ViewList(flat));
-    builder_.alloc(scattered_);
-    const View part{scattered_, 0, mine};
-    on_reduce_stream(builder_.collective(
-        verb_reduce_scatter, CollectiveKind::reduce_scatter, world_, reduce_stream_,
-        step_.precision.gradient, padded / size, Reduction::sum, ViewList(flat), ViewList(part)));
-    const View slot{gradient_shards_, partition_filled_, mine};
-    // Copied in the first micro-batch, added in later ones.
-    const bool add = builder_.op(builder_.last()).micro_batch > 0;
-    ViewList reads(part);
-    if (add) reads.add(slot);
-    const OpIndex done =
-        run(verb_partition, reduce_stream_, (add ? 2 : 1) * mine, mine, reads, ViewList(slot));
-    builder_.free(scattered_);
-    builder_.free(interleaved_);
-    partition_filled_ += mine;
-    filled_ = 0;
-    reductions_.push_back(done);
-    if (reduce_stream_ != compute_ && reductions_.size() > most_reductions) {
-      const OpRef oldest{reductions_.front(), 0};
-      reductions_.pop_front();
-      builder_.rule(rule_reductions);
-      builder_.host_wait(std::span<const OpRef>(&oldest, 1));
-    }
-    builder_.rule(Name());
-  }
-
-  void end_backward(int m) {
-    builder_.at(Phase::backward, -1, m);
-    if (filled_ > 0) flush();
-    builder_.rule(rule_end);
-    builder_.host_wait_stream(reduce_stream_);
-    builder_.rule(Name());
-    if (reduce_stream_ != compute_) {
-      builder_.stream_wait(compute_,
-                           reductions_.empty() ? walk_.last_compute() : reductions_.back());
-    }
-    builder_.free(bucket_);
+  void run(Name verb, Bytes read, Bytes written, std::span<const View> reads,
+           std::span<const View> writes) {
+    walk_.run(compute_, memory_bound(verb, step_.precision.gradient, read, written), reads, writes);
   }
 
   void optimizer() {
-    const View gradients = builder_.whole(gradient_shards_);
+    const View gradients = gradients_.partition();
     const View norm = builder_.whole(norm_);
     const View states = builder_.whole(states_);
     const View shards = builder_.whole(shards_);
     builder_.at(Phase::optimizer);
     builder_.host_work(cost_optimizer, 1);
-    run(verb_norm, compute_, gradients.bytes, 4, ViewList(gradients), ViewList(norm));
+    run(verb_norm, gradients.bytes, 4, ViewList(gradients), ViewList(norm));
     walk_.ran_on_compute(builder_.collective(verb_norm_sum, CollectiveKind::all_reduce, world_,
                                              compute_, Dtype::fp32, 1, Reduction::sum,
                                              ViewList(norm), ViewList(norm)));
     builder_.host_wait_stream(compute_);
     const Bytes parameter = bytes_per_element(step_.precision.parameter);
     const Bytes gradient = bytes_per_element(step_.precision.gradient);
-    for (std::int64_t first = 0; first < owned_; first += sub_group_elements) {
-      const std::int64_t group = std::min(sub_group_elements, owned_ - first);
+    const bool master = step_.precision.master_copy;
+    for (std::int64_t first = 0; first < owned_; first += step_.strategy.sub_group_elements) {
+      const std::int64_t group = std::min(step_.strategy.sub_group_elements, owned_ - first);
       builder_.alloc(fp32_);
       const View fp32{fp32_, 0, 4 * group};
-      run(verb_to_fp32, compute_, gradient * group, 4 * group,
-          ViewList(View{gradient_shards_, first * gradient, group * gradient}), ViewList(fp32));
-      run(verb_adam, compute_, 16 * group, 12 * group, ViewList(fp32).add(states),
-          ViewList(states));
+      run(verb_to_fp32, gradient * group, 4 * group,
+          ViewList(View{gradients.buffer, first * gradient, group * gradient}), ViewList(fp32));
+      const View own{shards_, first * parameter, group * parameter};
+      const ViewList updated = master ? ViewList(states) : ViewList(states).add(own);
+      walk_.run(compute_, update_fp32_kernel(step_.optimizer, step_.precision, group),
+                ViewList(fp32).add(updated), updated);
       builder_.free(fp32_);
-      run(verb_to_16, compute_, 4 * group, parameter * group, ViewList(states),
-          ViewList(View{shards_, first * parameter, group * parameter}));
+      if (master) {
+        run(verb_to_16, 4 * group, parameter * group, ViewList(states), ViewList(own));
+      }
     }
+    fetcher_->drop_secondaries();
     if (persistent_elements_ > 0) {
       builder_.rule(rule_persistent);
       walk_.ran_on_compute(
@@ -374,29 +231,20 @@ class Stage3Builder {
   StreamIndex compute_;
   StreamIndex gather_stream_;
   StreamIndex reduce_stream_;
-  CommIndex world_;
+  CommIndex world_;      // gathers and reduces
+  CommIndex secondary_;  // ZeRO++ hpZ: gathers from the secondary shards; -1 without
   LayerWalk walk_;
   ModulePlan plan_;
   Coordinator coordinator_;
+  std::int64_t owned_;  // elements of this rank
+  Stage3Gradients gradients_;
   Fetcher* fetcher_ = nullptr;
-  std::int64_t owned_ = 0;  // elements of this rank
   std::int64_t persistent_elements_ = 0;
   BufferIndex shards_ = -1;
   BufferIndex states_ = -1;
-  BufferIndex gradient_shards_ = -1;
   BufferIndex persistent_ = -1;
   BufferIndex norm_ = -1;
   BufferIndex fp32_ = -1;
-  BufferIndex bucket_ = -1;
-  BufferIndex interleaved_ = -1;
-  BufferIndex scattered_ = -1;
-  std::vector<BufferIndex> gradients_;                 // by module
-  std::vector<std::vector<int>> gradient_parameters_;  // by module
-  std::vector<Flush> flushes_;
-  std::size_t next_flush_ = 0;
-  Bytes filled_ = 0;
-  Bytes partition_filled_ = 0;
-  std::deque<OpIndex> reductions_;
 };
 
 }  // namespace

@@ -105,3 +105,39 @@ TEST_CASE("the profile decides what is fused and the precision what is autocast"
   CHECK(compiled.step.workload.fused_elementwise);
   CHECK(eager.step.workload.seq_len == 1024);  // gpt2's own
 }
+
+TEST_CASE("gathers within groups make them the mesh's inner axis; 1 is off and all is everything") {
+  const auto step = [](const std::string& rest) {
+    return resolve(base(rest + "nodes = 2\n")).step;
+  };
+  const TrainingStep pairs = step("strategy = \"fsdp2\"\nreshard_after_forward = 8\n");
+  CHECK(pairs.mesh.replicate == 2);
+  CHECK(pairs.mesh.shard == 8);
+  CHECK(pairs.strategy.reshard_group == 8);
+  const TrainingStep one = step("strategy = \"fsdp2\"\nreshard_after_forward = 1\n");
+  CHECK_FALSE(one.strategy.reshard_after_forward);
+  CHECK(one.strategy.reshard_group == 0);
+  const TrainingStep all = step("strategy = \"fsdp2\"\nreshard_after_forward = 16\n");
+  CHECK(all.strategy.reshard_after_forward);
+  CHECK(all.strategy.reshard_group == 0);
+  CHECK(all.mesh.shard == 16);
+  CHECK_FALSE(
+      step("strategy = \"fsdp2\"\nreshard_after_forward = false\n").strategy.reshard_after_forward);
+  const TrainingStep hpz = step("strategy = \"zero3\"\nzero_hpz_partition_size = 8\n");
+  CHECK(hpz.strategy.hpz_group == 8);
+  CHECK(hpz.mesh.replicate == 2);
+  CHECK(step("strategy = \"zero3\"\nzero_hpz_partition_size = 1\n").mesh.replicate == 1);
+}
+
+TEST_CASE("the optimizer is the scenario's or else the profile's") {
+  CHECK(resolve(base("strategy = \"ddp\"\n")).step.optimizer == OptimizerKind::adamw_fused);
+  CHECK(resolve(base("strategy = \"ddp\"\noptimizer = \"sgd\"\n")).step.optimizer ==
+        OptimizerKind::sgd);
+  CHECK(refusal("strategy = \"ddp\"\nkeep_last_block = true\n").find("fsdp2, hsdp") !=
+        std::string::npos);
+  CHECK(refusal("strategy = \"fsdp2\"\nwrap = \"size\"\n").find("fsdp1") != std::string::npos);
+  CHECK(refusal("strategy = \"fsdp1\"\nwrap = \"torchtitan\"\n").find("fsdp2") !=
+        std::string::npos);
+  CHECK(refusal("strategy = \"fsdp1\"\nwrap_min_params = 5\n").find("needs wrap size") !=
+        std::string::npos);
+}

@@ -27,7 +27,7 @@ TEST_CASE("a scenario says what the file says and nothing else") {
   CHECK(s.model == "llama-3-8b");
   CHECK(s.nodes == 16);
   CHECK(s.strategy == "fsdp2");
-  CHECK(s.reshard_after_forward == false);
+  CHECK(s.reshard_after_forward == YesNoOrCount{false, 0});
   CHECK(s.bucket_cap_mb == 12.5);
   int said = 0;
   visit_scenario(s, [&](const KeyInfo&, const auto& field) { said += field.has_value(); });
