@@ -12,7 +12,6 @@
 #include "cli/scenario_flags.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/params_tables.hpp"
-#include "sim/report/format.hpp"
 #include "sim/report/picture.hpp"
 #include "sim/report/trace.hpp"
 #include "sim/schedule/text.hpp"
@@ -85,13 +84,10 @@ int simulate(const Options& options, const ScenarioFlags& flags) {
     print(to_text(f.report, {.unicode = on_terminal()}));
   }
   if (!f.report.fits) {
-    Bytes peak = 0;
-    for (const RoleMemory& role : f.report.memory) peak = std::max(peak, role.peak);
-    throw InfeasibleError(fmt::format("does not fit: {} needed, {} has {}; {}", human_gib(peak),
-                                      f.report.gpu, human_gib(f.report.capacity),
-                                      f.report.smallest_change.empty()
-                                          ? "no single change or pair that was tried fits"
-                                          : "what fits: " + f.report.smallest_change));
+    throw InfeasibleError(shortage(f.report) + "; " +
+                          (f.report.smallest_change.empty()
+                               ? "no single change or pair that was tried fits"
+                               : "what fits: " + f.report.smallest_change));
   }
   return 0;
 }

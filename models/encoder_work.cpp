@@ -167,7 +167,6 @@ void bert_head_work(const Sizes& z, LayerWork& work) {
   work.saved_activations += z.stream * width + (z.casts ? z.element * width : 0) +
                             z.element * width + z.stream * width + z.element * width +
                             (pooled ? 2 * z.element * pooled_width : 0) + work.weight_copies;
-  work.output = 0;
 }
 
 void vit_embedding_work(const Sizes& z, LayerWork& work) {
@@ -234,7 +233,6 @@ void vit_head_work(const Sizes& z, LayerWork& work) {
   work.backward.push_back(
       marks_nothing(elementwise(z, names().first_token, z.batch * z.hidden, width)));
   work.saved_activations += z.element * width;  // the class token is a view of all
-  work.output = 0;
 }
 
 }  // namespace stepcast

@@ -148,6 +148,9 @@ struct Workload {
   // it leaves out the block's last matrix product (PyTorch's non-reentrant checkpoint, 2.1 on).
   // false: the whole forward again (the reentrant one, Megatron).
   bool recompute_early_stop = true;
+  // The head ends with the logits, its output; loss_of() is the rest (nn.DataParallel computes the
+  // loss on one GPU for all).
+  bool loss_apart = false;
 };
 
 struct BackwardKernel {
@@ -184,6 +187,21 @@ LayerWork work_of(const Model& model, int layer, const Workload& workload);
 // What the host sends for one micro-batch: token ids and labels (int64; bert: segment ids and mask
 // too), or fp32 images and labels.
 Bytes input_bytes(const Model& model, const Workload& workload);
+// The labels among them.
+Bytes label_bytes(const Model& model, const Workload& workload);
+
+// The loss by itself (Workload::loss_apart) over the workload's sequences. All of it is zero for a
+// model without a loss (model_of_tensors).
+struct LossWork {
+  std::vector<Kernel> forward, backward;
+  Bytes logits = 0;           // what it is given; their gradient is as large
+  bool keeps_logits = false;  // backward reads the logits themselves (a fused loss)
+  Bytes saved = 0;            // kept from forward to backward, beside the logits
+  // Largest working set beside logits, `saved` and the gradient of the logits.
+  Bytes forward_workspace = 0;
+  Bytes backward_workspace = 0;
+};
+LossWork loss_of(const Model& model, const Workload& workload);
 
 // ---- Wrap units -------------------------------------------------------------------------------
 // Which layers share one FSDP unit (one all-gather, one reduce-scatter).

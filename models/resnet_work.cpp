@@ -220,7 +220,6 @@ void image_head_work(const Sizes& z, LayerWork& work) {
   work.backward.push_back(marks_nothing(elementwise(z, names().average_backward, pooled, in)));
   // The last block's ReLU needs its result, this layer's input.
   work.saved_activations += z.element * (in + pooled);
-  work.output = 0;
 }
 
 }  // namespace stepcast

@@ -11,6 +11,7 @@
 // Tested by tests/unit/models/work_test.cpp.
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
 #include "models/resnet.hpp"
@@ -104,7 +105,6 @@ void head_work(const Sizes& z, LayerWork& work) {
     work.weight_copies = z.element * z.vocabulary * z.hidden;
     work.saved_activations += work.weight_copies;
   }
-  work.output = 0;
 }
 
 // A plain tensor: nothing to compute, its gradient is ready when its turn comes.
@@ -151,6 +151,10 @@ void resnet_layer(const Sizes& z, const Layer& layer, int number, LayerWork& wor
 
 void loss_work(const Sizes& z, std::int64_t rows, std::int64_t classes, LayerWork& work) {
   const std::int64_t logits = rows * classes;
+  if (z.workload->loss_apart) {  // loss_of() is the rest
+    work.output += z.element * logits;
+    return;
+  }
   if (z.workload->fused_loss) {
     // Log-sum-exp in fp32, one a token.
     work.forward.push_back(
@@ -225,6 +229,44 @@ Bytes input_bytes(const Model& model, const Workload& workload) {
   // Ids and labels; an encoder's segment ids, mask and one more label a sequence.
   if (a.family != Family::bert) return 2 * id_bytes * tokens;
   return id_bytes * (4 * tokens + (a.next_sentence ? workload.micro_batch : 0));
+}
+
+Bytes label_bytes(const Model& model, const Workload& workload) {
+  const Architecture& a = model.architecture;
+  if (takes_images(a.family)) return id_bytes * workload.micro_batch;
+  const std::int64_t seq = workload.seq_len > 0 ? workload.seq_len : a.max_positions;
+  return id_bytes * workload.micro_batch *
+         (std::max<std::int64_t>(seq, 1) + (a.next_sentence ? 1 : 0));
+}
+
+LossWork loss_of(const Model& model, const Workload& workload) {
+  LossWork loss;
+  const Architecture& a = model.architecture;
+  if (a.layers == 0) return loss;
+  Workload joined = workload;
+  joined.loss_apart = false;
+  const Sizes sizes = sizes_of(model, joined);
+  LayerWork work;
+  const auto over = [&](std::int64_t rows, std::int64_t classes) {
+    loss_work(sizes, rows, classes, work);
+    loss.logits += sizes.element * rows * classes;
+  };
+  if (takes_images(a.family)) {
+    over(sizes.batch, a.classes);
+  } else {
+    over(sizes.tokens, sizes.vocabulary);
+    if (a.next_sentence) over(sizes.batch, 2);
+  }
+  loss.forward = std::move(work.forward);
+  for (BackwardKernel& backward : work.backward) loss.backward.push_back(backward.kernel);
+  // loss_work counts the logits among what it saves, or else in its workspace, and their gradient
+  // in the workspace of its backward.
+  loss.keeps_logits = workload.fused_loss;
+  const Bytes kept = loss.keeps_logits ? loss.logits : 0;
+  loss.saved = work.saved_activations - kept;
+  loss.forward_workspace = std::max<Bytes>(0, work.forward_workspace - (loss.logits - kept));
+  loss.backward_workspace = std::max<Bytes>(0, work.backward_workspace - loss.logits);
+  return loss;
 }
 
 }  // namespace stepcast

@@ -14,6 +14,7 @@ draw llama-3-8b-fsdp2 examples/llama-3-8b-fsdp2-16-nodes.toml
 # One small step that every strategy can run, on two nodes with a slow network so that the
 # differences show.
 common=(--model gpt2-medium --cluster dgx-a100 --nodes 2 --micro-batch 4 --nic-gbps 6.25)
+draw dp --model gpt2-medium --cluster dgx-a100 --micro-batch 4 --strategy dp
 draw ddp "${common[@]}" --strategy ddp
 draw ddp-first-step "${common[@]}" --strategy ddp --step first
 draw zero2-overlap "${common[@]}" --strategy zero2 --overlap-comm --reduce-bucket-size 50000000

@@ -19,6 +19,7 @@
 #include "sim/collectives/link_load.hpp"
 #include "sim/collectives/nccl/search.hpp"
 #include "sim/collectives/nccl/tuner.hpp"
+#include "sim/collectives/peer_copies.hpp"
 
 namespace stepcast {
 namespace {
@@ -38,6 +39,7 @@ struct UnitLoads {
   std::vector<LinkLoad> loads;
   double sent_intra = 0;
   double sent_inter = 0;
+  bool staged = false;  // some of it through shared host memory
 };
 
 struct AxisPlan {
@@ -127,6 +129,27 @@ struct Collectives::Impl {
     return plan.loads[{kind, algorithm}] = std::move(out);
   }
 
+  // Scatter and gather of one process: its GPUs are those of one node.
+  CollectiveCost copies(Axis axis, CollectiveKind kind, Bytes bytes) {
+    const AxisPlan& all = plan(axis);
+    STEPCAST_ASSERT(all.groups.kinds.size() == 1 && all.groups.kinds.front().nodes == 1,
+                    "scatter and gather across nodes");
+    const NodeSearch& node = search(all.groups.kinds.front().masks.front(), false);
+    const PeerCopies copies = peer_copies(node.system, kind, static_cast<double>(bytes));
+    CollectiveCost cost;
+    cost.choice.channels = cost.choice.tuned_channels = 0;
+    cost.seconds = copies.seconds;
+    for (const auto& [place, link] : copies.traffic.links) {
+      keep_worst(cost.loads, {resource_of(link.type), link.bytes, link.bytes / (link.gbps * 1e9)});
+    }
+    const int ranks = mesh.size(axis);
+    cost.hbm_bytes = ring_volume(kind, ranks) * static_cast<double>(bytes);
+    cost.bytes_sent_intra = copies.traffic.gpu_out / ranks;
+    cost.busbw_gbps = bus_bandwidth_gbps(kind, bytes, cost.seconds, ranks);
+    cost.provenance = copies.traffic.staged ? Provenance::assumed : Provenance::modelled;
+    return cost;
+  }
+
   static void keep_worst(std::vector<LinkLoad>& loads, const LinkLoad& load) {
     for (LinkLoad& known : loads) {
       if (known.resource != load.resource) continue;
@@ -159,6 +182,7 @@ struct Collectives::Impl {
       fabric.bytes += load.bytes;
       fabric.seconds += load.seconds;
     }
+    out->staged = out->staged || together.staged;
     for (const auto& [place, link] : together.links) {
       keep_worst(out->loads, {resource_of(link.type), link.bytes, link.bytes / (link.gbps * 1e9)});
     }
@@ -191,7 +215,7 @@ CollectiveCost Collectives::cost(Axis axis, CollectiveKind kind, Bytes bytes, Dt
     return cost;
   }
   if (kind == CollectiveKind::scatter || kind == CollectiveKind::gather) {
-    throw InputError("scatter and gather have no cost model yet");
+    return impl_->copies(axis, kind, bytes);
   }
   AxisPlan& plan = impl_->plan(axis);
   const nccl::Tuner* slowest = nullptr;
@@ -224,6 +248,7 @@ CollectiveCost Collectives::cost(Axis axis, CollectiveKind kind, Bytes bytes, Dt
   cost.bytes_sent_inter = unit.sent_inter * size;
   cost.busbw_gbps = bus_bandwidth_gbps(kind, bytes, cost.seconds, ranks);
   if (sms == 0) cost.provenance = Provenance::assumed;  // a GPU nobody named: SMs held not known
+  if (unit.staged) cost.provenance = worse(cost.provenance, Provenance::extrapolated);
   // NCCL's latencies between nodes are InfiniBand's.
   const std::string& network = impl_->cluster.fabric.network;
   const bool like_infiniband = network == "infiniband" || network == "roce";
@@ -257,6 +282,12 @@ std::string Collectives::describe(Axis axis) const {
   std::string text;
   for (const std::string& line : lines) text += line;
   return text;
+}
+
+std::string words(const CollectiveChoice& choice) {
+  if (choice.channels == 0) return "peer copies";
+  return fmt::format("{}/{} {}ch", to_string(choice.algorithm), to_string(choice.protocol),
+                     choice.channels);
 }
 
 double bus_bandwidth_gbps(CollectiveKind kind, Bytes bytes, Seconds seconds, int ranks) {

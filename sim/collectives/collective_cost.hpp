@@ -1,5 +1,6 @@
 #pragma once
-// What one collective does and costs, in three layers kept apart:
+// What one collective does and costs, in three layers kept apart (scatter and gather, which NCCL
+// has not, are peer copies: peer_copies.hpp):
 //   choice  algorithm, protocol, channels, threads: as NCCL chooses (nccl/tuner.hpp)
 //   load    bytes on each kind of link, SMs held, HBM traffic: what it takes from others
 //   time    alone: NCCL's own model, bounded below by the slowest link's load
@@ -26,6 +27,9 @@ struct CollectiveChoice {
   int threads = 0;          // of a CTA
   double predicted_us = 0;  // NCCL's own time formula, to the digit
 };
+
+// "Ring/Simple 24ch", or "peer copies" for what holds no channel.
+std::string words(const CollectiveChoice& choice);
 
 // A load on one class of links of a rank: seconds = bytes through it / its bandwidth, all sibling
 // communicators that run at the same time included (8 replica groups a node on 4 NICs: 2 a NIC).

@@ -1,6 +1,8 @@
 // Ring: every hop of a channel carries the ring's volume, divided over the channels.
 // Tree: a node sends S/2 up and S/2 to each of two children in the one tree and S/2 up in the other
 // (S with two nodes, else 2 S, the same down); within the node a chain passes S up and S down.
+// Where two GPUs may not access each other the bytes also load the sender's way through shared host
+// memory (link_speeds.hpp).
 // NVLS on S bytes and n GPUs: all-reduce S (1 + 1/n) per GPU and direction, all-gather S/n out and
 // S in, reduce-scatter S out and S/n in. PAT: as a ring, one rank a node.
 //
@@ -11,6 +13,8 @@
 #include "sim/collectives/link_load.hpp"
 
 #include "base/error.hpp"
+#include "sim/collectives/nccl/link_speeds.hpp"
+#include "sim/collectives/nccl/paths.hpp"
 
 namespace stepcast {
 namespace {
@@ -27,6 +31,26 @@ class Adder {
   void gpu_to_gpu(int a, int b, double bytes) {
     traffic_->gpu_out += bytes;
     along(s_.gpus[a], s_.gpus[b], bytes);
+    if (nccl::peer_to_peer(s_, a, b)) return;
+    const nccl::Node& sender = s_.graph[s_.gpus[a]];
+    NodeTraffic::Link& load =
+        traffic_->links[{sender.kind, sender.of_machine, sender.kind, sender.of_machine}];
+    load.type = PathType::sys;
+    load.gbps = nccl::shared_memory_gbps;
+    load.bytes += bytes;
+    traffic_->staged = true;
+  }
+
+  void copy(int a, int b, double bytes) {
+    traffic_->gpu_out += bytes;
+    if (s_.path(s_.gpus[a], s_.gpus[b]).type != PathType::nvb) {
+      along(s_.gpus[a], s_.gpus[b], bytes);
+    } else {
+      const SystemVertex cpu = s_.cpus[static_cast<std::size_t>(s_.local_cpu(b))];
+      along(s_.gpus[a], cpu, bytes);
+      along(cpu, s_.gpus[b], bytes);
+    }
+    traffic_->staged = traffic_->staged || !nccl::peer_to_peer(s_, a, b);
   }
 
   void net_to_gpu(int net, int gpu, double bytes) { along(s_.nets[net], s_.gpus[gpu], bytes); }
@@ -74,6 +98,10 @@ class Adder {
 double tree_sends(int nodes) { return nodes <= 2 ? 1.0 : 2.0; }
 
 }  // namespace
+
+void add_copy(const System& system, int from, int to, double bytes, NodeTraffic* traffic) {
+  Adder(system, traffic).copy(from, to, bytes);
+}
 
 double wire_factor(NcclProtocol protocol) {
   switch (protocol) {

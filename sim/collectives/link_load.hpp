@@ -21,6 +21,7 @@ struct NodeTraffic {
   std::map<Place, Link> links;  // one direction each
   double nic_out = 0;           // leaves the node by NICs
   double gpu_out = 0;           // leaves GPUs for others of the node
+  bool staged = false;          // some of it through shared host memory
 };
 
 // Adds what communicator (ranks, nodes) moves on this node. `search` is this node's own; `channels`
@@ -28,6 +29,10 @@ struct NodeTraffic {
 void add_traffic(const nccl::System& system, const nccl::GraphResult& graph, int channels,
                  CollectiveKind kind, NcclAlgorithm algorithm, int ranks, int nodes,
                  NodeTraffic* traffic);
+
+// Adds a copy between two GPUs (indices of the system) by cudaMemcpyPeer: over NVLink or PCIe
+// switches where the two may access each other, else by way of the CPU. No GPU relays it.
+void add_copy(const nccl::System& system, int from, int to, double bytes, NodeTraffic* traffic);
 
 // Bytes on the wire per byte of data: LL sends a flag with every 4 bytes, LL128 8 in 128.
 double wire_factor(NcclProtocol protocol);

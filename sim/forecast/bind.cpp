@@ -1,7 +1,5 @@
 #include "sim/forecast/bind.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -167,8 +165,7 @@ class Binder {
     OpCost cost;
     cost.host = profile_.host_cost_us(work) * 1e-6 * sharers(op);
     cost.provenance = c.provenance;
-    cost.detail = fmt::format("{}/{} {}ch", to_string(c.choice.algorithm),
-                              to_string(c.choice.protocol), c.choice.channels);
+    cost.detail = words(c.choice);
     return finish(cost, first_segment);
   }
 

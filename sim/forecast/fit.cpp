@@ -67,8 +67,11 @@ std::vector<Change> more_sharding(const Scenario& s) {
     list.push_back(std::move(change));
   };
   const bool sharded = now.kind == StrategyKind::fsdp2 || now.kind == StrategyKind::zero3;
-  if (now.kind == StrategyKind::ddp) with("strategy zero1", StrategyKind::zero1);
-  if (now.kind == StrategyKind::ddp || now.kind == StrategyKind::zero1) {
+  // nn.DataParallel's first cure is to be rid of what GPU 0 gathers.
+  const bool whole = now.kind == StrategyKind::dp || now.kind == StrategyKind::ddp;
+  if (now.kind == StrategyKind::dp) with("strategy ddp", StrategyKind::ddp);
+  if (whole) with("strategy zero1", StrategyKind::zero1);
+  if (whole || now.kind == StrategyKind::zero1) {
     with("strategy zero2", StrategyKind::zero2);
   }
   // Within one node hsdp would be fsdp2.

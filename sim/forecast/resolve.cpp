@@ -110,7 +110,8 @@ void refuse_options_of_others(const Scenario& s, const StrategyChoice& strategy)
   const Kinds fsdp{StrategyKind::fsdp1, StrategyKind::fsdp2, StrategyKind::hsdp};
   const Kinds zero12{StrategyKind::zero1, StrategyKind::zero2}, zero3{StrategyKind::zero3};
   const Kinds zero{StrategyKind::zero1, StrategyKind::zero2, StrategyKind::zero3};
-  const std::map<std::string, Kinds> owners{{"bucket_cap_mb", ddp},
+  const std::map<std::string, Kinds> owners{{"loss_in_forward", {StrategyKind::dp}},
+                                            {"bucket_cap_mb", ddp},
                                             {"first_bucket_mb", ddp},
                                             {"gradient_as_bucket_view", ddp},
                                             {"ddp_bucket_rule", ddp},
@@ -218,6 +219,24 @@ void resolve_ddp(const Scenario& s, StrategyOptions& o) {
   o.zero_grad_set_to_none = s.zero_grad_set_to_none.value_or(true);
 }
 
+// nn.DataParallel drives its GPUs from one process, and reduces whenever it goes backward.
+void check_one_machine(const Scenario& s, const StrategyChoice& strategy, const Cluster& cluster) {
+  if (strategy.kind != StrategyKind::dp) return;
+  if (cluster.nodes > 1) {
+    throw InputError(
+        s.where(s.nodes ? "nodes" : "gpus"),
+        fmt::format("{} nodes are not accepted under dp, one process on one machine; accepted: 1 "
+                    "node of {} (ddp runs on several)",
+                    cluster.nodes, cluster.machine.name));
+  }
+  if (s.accumulation_sync && *s.accumulation_sync != "every") {
+    throw InputError(s.where("accumulation_sync"),
+                     fmt::format("'{}' is not accepted under dp, which has no no_sync; accepted: "
+                                 "every",
+                                 *s.accumulation_sync));
+  }
+}
+
 // Whether the GPU multiplies matrices in a dtype at all.
 bool multiplies(const Gpu& gpu, Dtype dtype) {
   switch (dtype) {
@@ -305,13 +324,12 @@ int default_shard_group(int world_size, int gpus_per_node) {
   return world_size <= gpus_per_node ? world_size : std::gcd(world_size, gpus_per_node);
 }
 
-std::string strategy_names(bool built) {
+std::string strategy_names() {
   std::string names;
   for (const StrategyKind kind :
        {StrategyKind::dp, StrategyKind::ddp, StrategyKind::zero1, StrategyKind::zero2,
         StrategyKind::zero3, StrategyKind::fsdp1, StrategyKind::fsdp2, StrategyKind::hsdp}) {
-    if (is_built(kind) == built)
-      names += (names.empty() ? "" : ", ") + std::string(to_string(kind));
+    names += (names.empty() ? "" : ", ") + std::string(to_string(kind));
   }
   return names;
 }
@@ -323,7 +341,7 @@ StrategyChoice resolve_strategy(const Scenario& s) {
   } else if (s.sharding_strategy) {
     choice.kind = StrategyKind::fsdp1;
   } else {
-    throw InputError(s.where("strategy"), "no strategy given; accepted: " + strategy_names(true));
+    throw InputError(s.where("strategy"), "no strategy given; accepted: " + strategy_names());
   }
   if (s.sharding_strategy) choice.sharding = parse_sharding(*s.sharding_strategy);
   return choice;
@@ -354,13 +372,9 @@ Resolved resolve(const Scenario& s) {
     throw InputError(s.where("model"), "no model given; `stepcast list models` names them");
   }
   const StrategyChoice strategy = resolve_strategy(s);
-  if (!is_built(strategy.kind)) {
-    throw InputError(s.where("strategy"),
-                     fmt::format("{} is not built yet; accepted: {}", to_string(strategy.kind),
-                                 strategy_names(true)));
-  }
   check_name(s, "model", *s.model, catalog_models());
   r.cluster = resolve_cluster(s);
+  check_one_machine(s, strategy, r.cluster);
   r.profile = load_profile(s.profile.value_or("pytorch-eager"));
   r.engine = s.engine.value_or("fluid");
   r.nccl_version = s.nccl_version.value_or("2.28.9");
@@ -390,6 +404,7 @@ Resolved resolve(const Scenario& s) {
   refuse_options_of_others(s, strategy);
   StrategyOptions& o = step.strategy;
   o.kind = strategy.kind;
+  o.loss_in_forward = s.loss_in_forward.value_or(false);
   o.bucket_cap_mib = s.bucket_cap_mb;
   o.first_bucket_mib = s.first_bucket_mb;
   o.gradient_as_bucket_view = s.gradient_as_bucket_view.value_or(false);

@@ -36,8 +36,8 @@ struct StrategyChoice {
 };
 StrategyChoice resolve_strategy(const Scenario& scenario);
 
-// Strategies by name, comma-separated: those that are built, or those that are not.
-std::string strategy_names(bool built);
+// All strategies by name, comma-separated.
+std::string strategy_names();
 
 // GPUs that share one copy under HSDP when nobody says: a whole node, or as many of it as divide
 // the world (12 GPUs on nodes of 8: groups of 4, so that no group spans nodes).

@@ -50,6 +50,7 @@ struct Scenario {
   std::optional<std::string> strategy, sharding_strategy;
   std::optional<std::int64_t> shard_group;
   std::optional<double> bucket_cap_mb, first_bucket_mb;
+  std::optional<bool> loss_in_forward;
   std::optional<bool> gradient_as_bucket_view, reshard_after_backward;
   std::optional<std::string> ddp_bucket_rule, comm_hook;
   std::optional<std::vector<double>> bucket_cap_mb_list, unused_on_ranks;
@@ -151,6 +152,8 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
   visit(strategy.choice("accumulation_sync", "when gradients are reduced (default last)",
                         {"last", "every", "reduce_scatter_every"}),
         s.accumulation_sync);
+  visit(strategy.word("loss_in_forward", "dp: every GPU computes its own loss (default false)"),
+        s.loss_in_forward);
   visit(strategy.range("bucket_cap_mb", "ddp: bucket size, MiB (default 25)", 0.000001, 1e6),
         s.bucket_cap_mb);
   visit(strategy.range("first_bucket_mb", "ddp: first bucket, MiB (default 1)", 0.000001, 1e6),

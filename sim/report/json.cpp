@@ -16,15 +16,17 @@ Json split_json(const Report& r) {
 }
 
 Json collective_json(const CollectiveRow& row) {
+  const CollectiveChoice& choice = row.cost.choice;
+  const bool copies = choice.channels == 0;
   return {{"kind", to_string(row.kind)},
           {"axis", to_string(row.axis)},
           {"ranks", row.ranks},
           {"dtype", to_string(row.dtype)},
           {"bytes", row.bytes},
           {"calls", row.calls},
-          {"algorithm", to_string(row.cost.choice.algorithm)},
-          {"protocol", to_string(row.cost.choice.protocol)},
-          {"channels", row.cost.choice.channels},
+          {"algorithm", copies ? "peer_copies" : to_string(choice.algorithm)},
+          {"protocol", copies ? "none" : to_string(choice.protocol)},
+          {"channels", choice.channels},
           {"solo_s", row.cost.seconds},
           {"mean_s", row.mean_seconds},
           {"busbw_gbps", row.busbw_gbps},

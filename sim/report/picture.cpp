@@ -36,7 +36,7 @@ constexpr std::array<ShadeName, 9> shades{{
     {Shade::optimizer, "opt", "optimizer"},
     {Shade::gather, "ag", "all-gather"},
     {Shade::scatter, "rs", "reduce-scatter"},
-    {Shade::reduce, "ar", "all-reduce, broadcast"},
+    {Shade::reduce, "ar", "other collectives"},
     {Shade::copy, "cp", "copies and casts"},
     {Shade::host, "ho", "host"},
 }};
@@ -108,9 +108,15 @@ class Picture {
       : schedule_(schedule), timeline_(timeline), options_(options) {
     step_ = options.step < 0 ? static_cast<int>(timeline.steps.size()) - 1 : options.step;
     const StepSpan& step = timeline.steps.at(static_cast<std::size_t>(step_));
-    program_ = &schedule.roles.at(static_cast<std::size_t>(options.role))
-                    .steps.at(static_cast<std::size_t>(step.program_index));
-    collect();
+    for (const Role& role : schedule.roles) {
+      programs_.push_back(&role.steps.at(static_cast<std::size_t>(step.program_index)));
+    }
+    begin_ = step.begin;
+    end_ = step.end;
+    collect(options.role);
+    for (int role = 0; role < static_cast<int>(schedule.roles.size()); ++role) {
+      if (role != options.role) collect(role);
+    }
     span_ = std::max(end_ - begin_, 1e-12);
     plot_width_ = options.width - left - right;
   }
@@ -143,26 +149,29 @@ class Picture {
   static constexpr int memory_height = 90;
 
   const Op& op_of(const Span& span) const {
-    return program_->ops[static_cast<std::size_t>(span.op)];
+    return programs_[static_cast<std::size_t>(span.role)]->ops[static_cast<std::size_t>(span.op)];
   }
   double x_of(Seconds t) const {
     return left + (std::clamp(t, begin_, end_) - begin_) / span_ * static_cast<double>(plot_width_);
   }
 
-  void collect() {
-    Row host{"host", {}};
+  // The rows of a role. Of the others than the one that is asked for: streams only.
+  void collect(int role) {
+    const bool asked = role == options_.role;
+    const std::string who = schedule_.roles.size() == 1
+                                ? ""
+                                : schedule_.roles[static_cast<std::size_t>(role)].name.str() + " ";
+    Row host{who + "host", {}};
     std::vector<Row> streams;
-    for (const Stream& stream : schedule_.streams) streams.push_back({stream.name.str(), {}});
-    begin_ = timeline_.steps[static_cast<std::size_t>(step_)].begin;
-    end_ = timeline_.steps[static_cast<std::size_t>(step_)].end;
+    for (const Stream& stream : schedule_.streams) streams.push_back({who + stream.name.str(), {}});
     for (const Span& span : timeline_.spans) {
-      if (span.step != step_ || span.role != options_.role || span.end <= span.start) continue;
+      if (span.step != step_ || span.role != role || span.end <= span.start) continue;
       if (span.end <= begin_ || span.start >= end_) continue;  // the host, ahead of the device
       const Op& op = op_of(span);
-      if (op.stream == 0) compute_.push_back(&span);
+      if (op.stream == 0 && asked) compute_.push_back(&span);
       if (op.stream >= 0) {
         streams[static_cast<std::size_t>(op.stream)].spans.push_back(&span);
-      } else {
+      } else if (asked) {
         host.spans.push_back(&span);
       }
     }
@@ -171,7 +180,7 @@ class Picture {
       if (!row.spans.empty()) rows_.push_back(std::move(row));
     }
     for (const MemorySample& sample : timeline_.memory) {
-      if (sample.step == step_ && sample.role == options_.role) samples_.push_back(&sample);
+      if (asked && sample.step == step_ && sample.role == role) samples_.push_back(&sample);
     }
   }
 
@@ -317,7 +326,7 @@ class Picture {
   const Schedule& schedule_;
   const Timeline& timeline_;
   PictureOptions options_;
-  const StepProgram* program_ = nullptr;
+  std::vector<const StepProgram*> programs_;  // the step's, by role
   int step_ = 0;
   std::vector<Row> rows_;
   std::vector<const Span*> compute_;  // on the first stream, in host order

@@ -88,6 +88,11 @@ struct Report {
 double bytes_sent_intra(const CollectiveRow& row);
 double bytes_sent_inter(const CollectiveRow& row);
 
+std::string role_words(const RoleMemory& role);  // "rest (7 GPUs)"
+// What does not fit, where, and how much other roles have free: "does not fit: 25.1 GiB needed on
+// gpu0 (1 GPU), NVIDIA TITAN RTX 24GB has 23.6 GiB, while rest (1 GPU) has 9.0 GiB free".
+std::string shortage(const Report& report);
+
 struct TextOptions {
   bool unicode = false;  // bars and box characters
   int width = 96;

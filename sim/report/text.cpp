@@ -28,9 +28,7 @@ std::vector<TrafficLine> traffic_lines(const std::vector<CollectiveRow>& rows) {
   std::vector<TrafficLine> lines;
   for (const CollectiveRow& row : rows) {
     const std::string size = human_bytes(static_cast<double>(row.bytes));
-    const std::string choice =
-        fmt::format("{}/{} {}ch", to_string(row.cost.choice.algorithm),
-                    to_string(row.cost.choice.protocol), row.cost.choice.channels);
+    const std::string choice = words(row.cost.choice);
     const auto same = [&](const TrafficLine& l) {
       return l.kind == to_string(row.kind) && l.ranks == row.ranks && l.size == size &&
              l.choice == choice;
@@ -215,8 +213,11 @@ class Page {
     for (const RoleMemory& role : r_.memory) {
       const double share = static_cast<double>(role.peak) / static_cast<double>(r_.capacity);
       line("memory a GPU{}: {} of {} at the peak ({}): {}",
-           r_.memory.size() > 1 ? " of " + role.role : "", human_gib(role.peak),
-           human_gib(r_.capacity), percent(share), r_.fits ? "fits" : "DOES NOT FIT");
+           r_.memory.size() > 1 ? " of " + role_words(role) : "", human_gib(role.peak),
+           human_gib(r_.capacity), percent(share),
+           role.peak > r_.capacity ? "DOES NOT FIT"
+           : r_.fits               ? "fits"
+                                   : "fits, " + human_gib(r_.capacity - role.peak) + " free");
       if (!role.peak_moment.empty()) line("  peak at {}", role.peak_moment);
       std::string rows;
       for (const MemoryRow& row : role.rows) {
@@ -251,6 +252,27 @@ class Page {
 };
 
 }  // namespace
+
+std::string role_words(const RoleMemory& role) {
+  return fmt::format("{} ({} GPU{})", role.role, role.ranks, role.ranks == 1 ? "" : "s");
+}
+
+std::string shortage(const Report& report) {
+  std::string who;
+  std::string others;
+  Bytes peak = 0;
+  for (const RoleMemory& role : report.memory) {
+    peak = std::max(peak, role.peak);
+    const Bytes free = report.capacity - role.peak;
+    if (free >= 0) {
+      others += fmt::format(", while {} has {} free", role_words(role), human_gib(free));
+    } else if (report.memory.size() > 1) {
+      who += (who.empty() ? " on " : " and ") + role_words(role);
+    }
+  }
+  return fmt::format("does not fit: {} needed{}, {} has {}{}", human_gib(peak), who, report.gpu,
+                     human_gib(report.capacity), others);
+}
 
 double bytes_sent_intra(const CollectiveRow& row) { return row.cost.bytes_sent_intra * row.calls; }
 double bytes_sent_inter(const CollectiveRow& row) { return row.cost.bytes_sent_inter * row.calls; }

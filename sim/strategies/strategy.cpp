@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "sim/strategies/ddp/ddp.hpp"
+#include "sim/strategies/dp/dp.hpp"
 #include "sim/strategies/fsdp1/fsdp1.hpp"
 #include "sim/strategies/fsdp2/fsdp2.hpp"
 #include "sim/strategies/zero/stage12.hpp"
@@ -53,14 +54,6 @@ constexpr std::array<std::pair<std::string_view, OptimizerKind>, 5> optimizers{{
 
 void require(bool holds, const std::string& key, const std::string& message) {
   if (!holds) throw InputError({"", 0, key}, message);
-}
-
-std::string built_names() {
-  std::string names;
-  for (const auto& [name, kind] : kinds) {
-    if (is_built(kind)) names += (names.empty() ? "" : ", ") + std::string(name);
-  }
-  return names;
 }
 
 // Which meshes FSDP1's strategies run on.
@@ -111,8 +104,6 @@ void check_fully_shard(const TrainingStep& step) {
 void check(const TrainingStep& step) {
   const StrategyKind kind = step.strategy.kind;
   const std::string name(to_string(kind));
-  require(is_built(kind), "strategy",
-          fmt::format("'{}' is not built yet; accepted: {}", name, built_names()));
   require(step.mesh.replicate >= 1 && step.mesh.shard >= 1, "mesh",
           fmt::format("{} x {} is not a mesh; accepted: 1 or more each", step.mesh.replicate,
                       step.mesh.shard));
@@ -163,11 +154,10 @@ void check(const TrainingStep& step) {
 
 }  // namespace
 
-bool is_built(StrategyKind kind) { return kind != StrategyKind::dp; }
-
 Schedule build_schedule(const TrainingStep& step) {
   check(step);
   switch (step.strategy.kind) {
+    case StrategyKind::dp: return dp::build(step);
     case StrategyKind::ddp: return ddp::build(step);
     case StrategyKind::zero1:
     case StrategyKind::zero2: return zero::build_stage12(step);
@@ -175,9 +165,8 @@ Schedule build_schedule(const TrainingStep& step) {
     case StrategyKind::fsdp1: return fsdp1::build(step);
     case StrategyKind::fsdp2:
     case StrategyKind::hsdp: return fsdp2::build(step);
-    default: break;
   }
-  STEPCAST_ASSERT(false, "a strategy that is built but not dispatched");
+  STEPCAST_ASSERT(false, "a strategy that is not dispatched");
 }
 
 std::string_view to_string(StrategyKind kind) {

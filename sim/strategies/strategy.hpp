@@ -84,6 +84,10 @@ enum class CommHook : std::uint8_t { none, allreduce, fp16_compress, bf16_compre
 struct StrategyOptions {
   StrategyKind kind = StrategyKind::ddp;
 
+  // dp: the model computes its loss itself, on every GPU (Hugging Face's, given labels); otherwise
+  // the training loop does, on GPU 0 over everybody's outputs.
+  bool loss_in_forward = false;
+
   // ddp
   std::optional<double> bucket_cap_mib;    // MiB, as PyTorch's bucket_cap_mb; default 25
   std::optional<double> first_bucket_mib;  // default: 1 MiB, or the cap when that is given
@@ -165,10 +169,10 @@ struct TrainingStep {
   bool first_step = false;
 };
 
-// Throws InputError for what a user can get wrong (world size not divisible, strategy not built).
+// Throws InputError for what a user can get wrong (world size not divisible, a precision recipe of
+// another strategy).
 Schedule build_schedule(const TrainingStep& step);
 
-bool is_built(StrategyKind kind);
 std::string_view to_string(ShardingStrategy sharding);     // as PyTorch writes it
 ShardingStrategy parse_sharding(const std::string& name);  // names or numbers 1 to 5
 std::string_view to_string(BackwardPrefetchMode mode);

@@ -169,7 +169,7 @@ TEST_CASE("the same question has the same answer") {
 TEST_CASE("every example runs") {
   for (const char* example :
        {"llama-3-8b-fsdp2-16-nodes", "llama-2-7b-hsdp-4-nodes", "gpt2-ddp-8-gpus",
-        "llama-3-70b-fsdp2-16384-gpus", "gpt2-large-ddp-2-gpus-without-nvlink"}) {
+        "llama-3-70b-fsdp2-16384-gpus", "gpt2-large-ddp-2-gpus-without-nvlink", "gpt2-dp-2-gpus"}) {
     CAPTURE(example);
     const Output o = run(std::string("simulate examples/") + example + ".toml");
     CAPTURE(o.err);

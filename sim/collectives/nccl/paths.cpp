@@ -84,21 +84,6 @@ void detour(System& system, SystemVertex from, SystemVertex by, SystemVertex to,
   system.path(from, to) = std::move(joined);
 }
 
-bool peer_to_peer(const System& system, int a, int b) {
-  const Path& path = system.path(system.gpus[a], system.gpus[b]);
-  PathType limit = PathType::pxb;
-  if (system.arch() == CpuArch::x86 && system.vendor() == CpuVendor::amd &&
-      system.gpus.size() <= 2) {
-    limit = PathType::sys;
-  }
-  if (path.type > limit) return false;
-  for (const int link : path.links) {
-    const Node& node = system.graph[system.links[link].to];
-    if (node.kind == NodeKind::cpu && !node.p2p) return false;
-  }
-  return true;
-}
-
 // Grace: a GPU's C2C link and the CPU's PCIe make a way to the NIC as good as switches.
 void merge_c2c(System& system) {
   for (int g = 0; g < static_cast<int>(system.gpus.size()); ++g) {
@@ -145,6 +130,21 @@ int mirror_bits(int value, int power_of_two) {
 }
 
 }  // namespace
+
+bool peer_to_peer(const System& system, int a, int b) {
+  const Path& path = system.path(system.gpus[a], system.gpus[b]);
+  PathType limit = PathType::pxb;
+  if (system.arch() == CpuArch::x86 && system.vendor() == CpuVendor::amd &&
+      system.gpus.size() <= 2) {
+    limit = PathType::sys;
+  }
+  if (path.type > limit) return false;
+  for (const int link : path.links) {
+    const Node& node = system.graph[system.links[link].to];
+    if (node.kind == NodeKind::cpu && !node.p2p) return false;
+  }
+  return true;
+}
 
 void find_paths(System& system) {
   system.paths_.assign(boost::num_vertices(system.graph), {});

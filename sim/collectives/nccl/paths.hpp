@@ -12,6 +12,10 @@ namespace stepcast::nccl {
 // (PXN).
 void find_paths(System& system);
 
+// Whether NCCL lets two GPUs access each other's memory: by NVLink or switches, hardly ever through
+// a CPU. Where it does not they talk through shared host memory.
+bool peer_to_peer(const System& system, int gpu, int peer);
+
 // The nodes of `candidates` that `from` reaches with the most bandwidth, and among those by the
 // best type: indices into candidates. type: that best type.
 std::vector<int> nearest(const System& system, SystemVertex from,

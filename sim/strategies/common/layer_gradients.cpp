@@ -2,14 +2,15 @@
 
 namespace stepcast {
 
-LayerGradients::LayerGradients(ScheduleBuilder& builder, const TrainingStep& step, StreamIndex pool)
+LayerGradients::LayerGradients(ScheduleBuilder& builder, const TrainingStep& step, StreamIndex pool,
+                               const std::string& prefix)
     : builder_(builder) {
   const Dtype dtype = step.precision.gradient;
   for (const Layer& layer : step.model.layers) {
     const Bytes bytes = step.model.parameter_elements(layer) * bytes_per_element(dtype);
     buffers_.push_back(bytes == 0 ? BufferIndex{-1}
-                                  : builder.buffer("gradients." + layer.name.str(),
-                                                   BufferKind::gradient, dtype, bytes, pool));
+                                  : builder.buffer(prefix + layer.name.str(), BufferKind::gradient,
+                                                   dtype, bytes, pool));
   }
 }
 

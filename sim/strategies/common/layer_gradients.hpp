@@ -3,6 +3,7 @@
 // tensor a layer, alive from its backward to the unit's post-backward. FSDP1 and FSDP2 share it.
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "sim/schedule/builder.hpp"
@@ -13,8 +14,10 @@ namespace stepcast {
 
 class LayerGradients {
  public:
-  LayerGradients(ScheduleBuilder& builder, const TrainingStep& step, StreamIndex pool);
+  LayerGradients(ScheduleBuilder& builder, const TrainingStep& step, StreamIndex pool,
+                 const std::string& prefix = "gradients.");
 
+  BufferIndex buffer(int layer) const { return buffers_[static_cast<std::size_t>(layer)]; }
   void alloc(int layer);
   ViewList of(int layer) const;  // empty for a layer without parameters
   ViewList of(std::span<const int> layers) const;

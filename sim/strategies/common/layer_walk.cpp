@@ -28,8 +28,9 @@ void give_plain_tensors_a_backward(LayerWork& work, int parameters) {
 
 }  // namespace
 
-LayerWalk::LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamIndex compute)
-    : builder_(builder), step_(step), compute_(compute) {
+LayerWalk::LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamIndex compute,
+                     StreamIndex loader)
+    : builder_(builder), step_(step), compute_(compute), loader_(loader) {
   const Model& model = step.model;
   plans_.resize(static_cast<std::size_t>(model.shape_classes));
   buffers_.resize(model.layers.size());
@@ -70,8 +71,8 @@ LayerWalk::LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamI
         layer.kind == LayerKind::head ? BufferKind::logits : BufferKind::activation;
     LayerBuffers& mine = buffers_[i];
     if (plan.work.output > 0) {
-      mine.hidden = builder.buffer("hidden." + layer.name.str(), BufferKind::activation,
-                                   step.workload.compute_dtype, plan.work.output, compute);
+      mine.hidden = builder.buffer("hidden." + layer.name.str(), kind, step.workload.compute_dtype,
+                                   plan.work.output, compute);
     }
     if (saved > 0) {
       mine.saved = builder.buffer("saved." + layer.name.str(), kind, step.workload.compute_dtype,
@@ -82,7 +83,8 @@ LayerWalk::LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamI
           builder.buffer("recomputed." + layer.name.str(), kind, step.workload.compute_dtype,
                          plan.work.recomputed_activations, compute);
     }
-    largest_hidden = std::max(largest_hidden, plan.work.output);
+    // The gradient of a head's output, the logits, comes from outside.
+    if (layer.kind != LayerKind::head) largest_hidden = std::max(largest_hidden, plan.work.output);
   }
   if (largest_hidden > 0) {
     for (const char* name : {"grad_hidden.a", "grad_hidden.b"}) {
@@ -91,9 +93,12 @@ LayerWalk::LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamI
     }
   }
   const bool images = takes_images(model.architecture.family);
-  inputs_ =
-      builder.persistent(images ? "images" : "tokens", BufferKind::input,
-                         images ? Dtype::fp32 : Dtype::int64, input_bytes(model, step.workload));
+  const char* name = images ? "images" : "tokens";
+  const Dtype dtype = images ? Dtype::fp32 : Dtype::int64;
+  const Bytes bytes = input_bytes(model, step.workload) -
+                      (step.workload.loss_apart ? label_bytes(model, step.workload) : 0);
+  inputs_ = loader >= 0 ? builder.buffer(name, BufferKind::input, dtype, bytes, loader)
+                        : builder.persistent(name, BufferKind::input, dtype, bytes);
   find_tied_parameter();
 }
 
@@ -132,8 +137,26 @@ void LayerWalk::load_inputs(int micro_batch) {
   micro_batch_ = micro_batch;
   builder_.at(Phase::load, -1, micro_batch);
   const View inputs = builder_.whole(inputs_);
-  last_compute_ = builder_.copy(verb_inputs, CopyKind::host_to_device, compute_, inputs.bytes, {},
-                                ViewList(inputs));
+  if (loader_ >= 0) builder_.alloc(inputs_);
+  last_compute_ =
+      builder_.copy(verb_inputs, CopyKind::host_to_device, loader_ >= 0 ? loader_ : compute_,
+                    inputs.bytes, {}, ViewList(inputs));
+  if (loader_ >= 0) builder_.stream_wait(compute_, last_compute_);
+}
+
+void LayerWalk::drop_inputs() {
+  STEPCAST_ASSERT(loader_ >= 0, "inputs that stay are not dropped");
+  builder_.free_after_streams(inputs_, std::span<const StreamIndex>(&compute_, 1));
+}
+
+View LayerWalk::logits() const {
+  STEPCAST_ASSERT(step_.workload.loss_apart, "logits that nobody but the head sees");
+  const BufferIndex output = buffers_.back().hidden;
+  return step_.model.layers.back().kind == LayerKind::head ? whole_or_none(output) : View{};
+}
+
+void LayerWalk::drop_logits() {
+  if (logits().buffer >= 0) builder_.free(logits().buffer);
 }
 
 void LayerWalk::read_loss(int micro_batch) {
@@ -246,7 +269,7 @@ void LayerWalk::end_backward(int layer) {
   free(mine.recomputed);
   free(mine.saved);
   // The output was the input that the layer above saved; at the top nobody else frees it.
-  if (layer == layers() - 1) free(mine.hidden);
+  if (layer == layers() - 1 && !step_.workload.loss_apart) free(mine.hidden);
   if (layer > 0) free(buffers(layer - 1).hidden);
   grad_in_ = grad_out_;
   grad_out_ = -1;

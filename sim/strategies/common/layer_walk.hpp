@@ -25,14 +25,20 @@ namespace stepcast {
 
 class LayerWalk {
  public:
-  LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamIndex compute);
+  // loader: a stream that copies the inputs to the GPU beside compute, into a buffer that lives for
+  // the micro-batch; without one (-1) the compute stream does, into one that stays.
+  LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamIndex compute,
+            StreamIndex loader = -1);
 
   int layers() const { return static_cast<int>(step_.model.layers.size()); }
   const LayerWork& work(int layer) const { return plan(layer).work; }
   UnitIndex unit(int layer) const { return units_[static_cast<std::size_t>(layer)]; }
 
-  // Token ids or images, and labels, of a micro-batch come to the GPU on the compute stream.
+  // Token ids or images, and labels, of a micro-batch come to the GPU; no labels where the loss is
+  // apart.
   void load_inputs(int micro_batch);
+  // With a loader: the end of the inputs, once backward is issued.
+  void drop_inputs();
 
   // `weights` are the views of the layer's parameters, a tied one included.
   void forward(int layer, int micro_batch, std::span<const View> weights);
@@ -60,6 +66,13 @@ class LayerWalk {
   // The whole list in one piece.
   OpIndex backward(int layer, int micro_batch, std::span<const View> weights,
                    std::span<const View> gradients);
+
+  // Workload::loss_apart: the logits, made by the last layer's forward (of no bytes where the model
+  // has no head) and freed by the caller, and their gradient, with which backward begins and which
+  // the walk frees.
+  View logits() const;
+  void drop_logits();
+  void begin_backward_with(BufferIndex gradient) { grad_in_ = gradient; }
 
   // The layer that registers a tied head's parameter; -1 where nothing is tied.
   int tied_owner() const { return tied_owner_; }
@@ -105,6 +118,7 @@ class LayerWalk {
   ScheduleBuilder& builder_;
   const TrainingStep& step_;
   StreamIndex compute_;
+  StreamIndex loader_;
   std::vector<ClassPlan> plans_;       // by shape_class
   std::vector<LayerBuffers> buffers_;  // by layer
   std::vector<UnitIndex> units_;       // by layer

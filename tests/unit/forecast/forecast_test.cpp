@@ -30,9 +30,9 @@ TEST_CASE("odd numbers of GPUs run under every strategy, in both engines, and ad
   for (const StrategyKind kind :
        {StrategyKind::dp, StrategyKind::ddp, StrategyKind::zero1, StrategyKind::zero2,
         StrategyKind::zero3, StrategyKind::fsdp1, StrategyKind::fsdp2, StrategyKind::hsdp}) {
-    if (!is_built(kind)) continue;
     const std::string strategy(to_string(kind));
     for (const int gpus : {1, 3, 6, 12, 20}) {
+      if (kind == StrategyKind::dp && gpus > 8) continue;  // one machine
       CAPTURE(strategy);
       CAPTURE(gpus);
       const Forecast formula = run(small(strategy, gpus, "engine = \"formula\"\n"));

@@ -355,3 +355,37 @@ TEST_CASE("without a sequence length the model's positions are taken, or it is a
       work_of(build_model("x", a), 1, w),
       "seq_len: is missing, and x has no default; accepted: 1 to 1073741824 tokens", InputError);
 }
+
+TEST_CASE("the loss apart: head and loss run the same kernels and hold the same bytes") {
+  const Model model = tiny();
+  const int head = static_cast<int>(model.layers.size()) - 1;
+  const Bytes logits = 2 * 15 * 32;
+  for (const bool fused : {false, true}) {
+    Workload w = small();
+    w.fused_loss = fused;
+    const LayerWork whole = work_of(model, head, w);
+    w.loss_apart = true;
+    const LayerWork projection = work_of(model, head, w);
+    const LossWork loss = loss_of(model, w);
+    CHECK(projection.output == logits);
+    CHECK(loss.logits == logits);
+    CHECK(loss.keeps_logits == fused);
+    std::vector<Kernel> forward = projection.forward;
+    forward.insert(forward.end(), loss.forward.begin(), loss.forward.end());
+    CHECK(names(forward) == names(whole.forward));
+    CHECK(names(loss.backward).size() + projection.backward.size() == whole.backward.size());
+    CHECK(projection.forward_workspace == 0);
+    // Eager, of T V logits: 2 logits + 4 cast + 4 log-probabilities, then 4 + (4 + 4) backward.
+    // Fused: the logits, 4 bytes a token, and a gradient.
+    const Bytes kept = fused ? logits : 0;
+    CHECK(projection.saved_activations + kept + loss.saved == whole.saved_activations);
+    CHECK(loss.saved == (fused ? 4 * 15 : 2 * logits));
+    CHECK(loss.forward_workspace == (fused ? 0 : 2 * logits));
+    CHECK(loss.backward_workspace == (fused ? 0 : 3 * logits));
+  }
+  // Twice the sequences, twice the loss: GPU 0 of two.
+  Workload two = small();
+  two.micro_batch *= 2;
+  CHECK(loss_of(model, two).logits == 2 * logits);
+  CHECK(loss_of(model_of_tensors({{Name("w"), {4}}}), small()).logits == 0);
+}

@@ -36,6 +36,25 @@ TEST_CASE("a picture has a row for each stream that ran and rectangles at the sp
   CHECK(count(svg, place) == 1);
 }
 
+TEST_CASE("of two roles both have rows under their names, and only the first a memory curve") {
+  ScheduleBuilder builder("two roles", Mesh{2, 1});
+  builder.lane("main");
+  const StreamIndex compute = builder.stream("compute");
+  const CommIndex world = builder.communicator("world", Axis::world);
+  for (const char* name : {"gpu0", "rest"}) {
+    builder.role(name, std::string(name) == "gpu0" ? 0 : 1, 1);
+    builder.step("steady");
+    builder.collective("broadcast", CollectiveKind::broadcast, world, compute, Dtype::fp32, 1024,
+                       Reduction::none, {}, {}, 0);
+  }
+  const Schedule schedule = builder.take();
+  const Timeline timeline = run_once(schedule, costs_by(schedule, [](const Op&) { return 1.0; }));
+  const std::string svg = to_picture(schedule, timeline, {});
+  CHECK(count(svg, ">gpu0 compute</text>") == 1);
+  CHECK(count(svg, ">rest compute</text>") == 1);
+  CHECK(count(svg, "<rect class=\"ar\" x=\"150.00\"") >= 2);
+}
+
 TEST_CASE("names are escaped and an empty timeline draws nothing") {
   Schedule schedule = small_step();
   const Timeline timeline = run_once(schedule, small_step_costs(schedule));

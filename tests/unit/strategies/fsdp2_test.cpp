@@ -201,12 +201,6 @@ TEST_CASE("what a user can get wrong is an InputError") {
   step.precision = precision_recipe("amp-bf16");
   CHECK_THROWS_AS(build_schedule(step), InputError);
   step = three_units();
-  step.strategy.kind = StrategyKind::dp;
-  CHECK_THROWS_WITH_AS(
-      build_schedule(step),
-      "strategy: 'dp' is not built yet; accepted: ddp, zero1, zero2, zero3, fsdp1, fsdp2, hsdp",
-      InputError);
-  step = three_units();
   step.accumulation = 0;
   CHECK_THROWS_AS(build_schedule(step), InputError);
   CHECK_THROWS_AS(precision_recipe("bf15"), InputError);
