@@ -54,6 +54,7 @@ class Page {
   std::string run() {
     head();
     speed();
+    perturbed();
     time();
     traffic();
     memory();
@@ -139,6 +140,12 @@ class Page {
             r_.peak_is_fallback ? " (the part has none for the compute dtype)" : "",
             r_.flops_per_token / 1e9,
             r_.tied_embeddings ? "with the tied embedding once" : "without the input embedding"));
+    blank();
+  }
+
+  void perturbed() {
+    if (!r_.perturbed) return;
+    text_ += to_text(*r_.perturbed);
     blank();
   }
 
