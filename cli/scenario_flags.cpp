@@ -39,11 +39,11 @@ void parse(const Where& where, const std::string& text, std::optional<bool>& fie
   }
 }
 
-// A list is written with commas.
+// A list is written with commas, or the flag is said several times (joined by line ends).
 std::vector<std::string> parts_of(const Where& where, const std::string& text) {
   std::vector<std::string> parts(1);
   for (const char c : text) {
-    if (c == ',') {
+    if (c == ',' || c == '\n') {
       parts.emplace_back();
     } else {
       parts.back() += c;
@@ -102,7 +102,10 @@ ScenarioFlags::ScenarioFlags(CLI::App& command) {
     }
     CLI::Option* option = command.add_option(flag_of(key.name), texts_[key.name], help);
     option->group(key.group)->option_text(type_name(key, field));
-    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // the last one wins
+    // The last one wins, except where several add up.
+    option->multi_option_policy(std::is_same_v<Field, std::optional<std::vector<std::string>>>
+                                    ? CLI::MultiOptionPolicy::Join
+                                    : CLI::MultiOptionPolicy::TakeLast);
     if (std::is_same_v<Field, std::optional<bool>>) option->expected(0, 1)->default_str("true");
     options_[key.name] = option;
   });

@@ -95,12 +95,18 @@ int program_named(const Schedule& schedule, const char* name) {
   return -1;
 }
 
+// The StepProgram to report; empty: the steady one.
+std::vector<int> reported_programs(const Forecast& f) {
+  if (!f.resolved.first_step) return {};
+  return {std::max(0, program_named(f.schedule, "first"))};
+}
+
 // A step that PyTorch would not finish as it is written has no time: InfeasibleError says why. That
 // some ranks hang is for the engine to find.
 Timeline run_reported_step(Engine& engine, const Forecast& f) {
   const Resolved& r = f.resolved;
   RunOptions options;
-  if (r.first_step) options.programs = {std::max(0, program_named(f.schedule, "first"))};
+  options.programs = reported_programs(f);
   const std::optional<ddp::Unreduced> unreduced = ddp::unreduced_gradients(r.step);
   if (!unreduced) return engine.run(f.schedule, f.costs, options);
   if (unreduced->everywhere) throw InfeasibleError(unreduced->text);
@@ -127,6 +133,17 @@ void add_construction(Engine& engine, Forecast& f) {
       seconds * 1e3));
 }
 
+// The same step once more, with what is wrong with some ranks.
+void add_perturbed(Forecast& f, Engine& engine, const std::vector<int>& programs) {
+  f.perturbed = perturb(f.schedule, f.costs, engine, f.report.step_time,
+                        {.perturbations = f.resolved.perturbations,
+                         .timeout = f.resolved.nccl_timeout,
+                         .programs = programs});
+  PerturbedStep& step = f.perturbed->report;
+  step.tokens_per_second = step.torn_down ? 0 : f.report.tokens_per_step / step.step_time;
+  f.report.perturbed = step;
+}
+
 }  // namespace
 
 Forecast forecast(Resolved resolved) {
@@ -135,7 +152,7 @@ Forecast forecast(Resolved resolved) {
   const Resolved& r = f.resolved;
   f.schedule = build_schedule(r.step);
   const Collectives collectives(r.cluster, r.step.mesh, r.nccl_version);
-  f.costs = bind_costs(f.schedule, r.cluster, collectives, r.profile);
+  f.costs = bind_costs(f.schedule, r.cluster, collectives, r.profile, r.loader);
   const std::unique_ptr<Engine> engine =
       r.engine == "formula" ? make_formula_engine() : make_fluid_engine();
   f.timeline = run_reported_step(*engine, f);
@@ -160,6 +177,7 @@ Forecast forecast(Resolved resolved) {
                            " has no first step of its own: this is the steady "
                            "one, alone, with an idle machine before it");
   }
+  if (!r.perturbations.empty()) add_perturbed(f, *engine, reported_programs(f));
   return f;
 }
 

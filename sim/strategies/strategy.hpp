@@ -152,6 +152,14 @@ struct StrategyOptions {
   AccumulationSync accumulation_sync = AccumulationSync::last;
 };
 
+// torch.utils.data.DataLoader (common/loader.hpp). What a batch costs is the machine's.
+struct LoaderOptions {
+  bool modelled = false;   // otherwise batches are there when they are wanted
+  int workers = 0;         // num_workers; 0: the training process reads them itself
+  int prefetch = 2;        // prefetch_factor, batches a worker
+  Bytes sample_bytes = 0;  // read from storage
+};
+
 struct TrainingStep {
   Model model;
   Workload workload;
@@ -162,6 +170,7 @@ struct TrainingStep {
   int accumulation = 1;  // micro-batches a step
   StrategyOptions strategy;
   OptimizerKind optimizer = OptimizerKind::adamw_fused;
+  LoaderOptions loader;
   bool clip_grad_norm = false;      // common/clip.hpp
   bool sync_after_forward = false;  // the host reads the loss before backward (loss.item())
   bool sync_every_step = false;     // the host waits for the device after every step (loss.item())

@@ -29,8 +29,12 @@ void give_plain_tensors_a_backward(LayerWork& work, int parameters) {
 }  // namespace
 
 LayerWalk::LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamIndex compute,
-                     StreamIndex loader)
-    : builder_(builder), step_(step), compute_(compute), loader_(loader) {
+                     StreamIndex inputs)
+    : builder_(builder),
+      step_(step),
+      compute_(compute),
+      input_stream_(inputs),
+      loader_(builder, step) {
   const Model& model = step.model;
   plans_.resize(static_cast<std::size_t>(model.shape_classes));
   buffers_.resize(model.layers.size());
@@ -135,17 +139,18 @@ BufferIndex LayerWalk::input_of(int layer) const {
 
 void LayerWalk::load_inputs(int micro_batch) {
   micro_batch_ = micro_batch;
+  loader_.next_batch(micro_batch);
   builder_.at(Phase::load, -1, micro_batch);
   const View inputs = builder_.whole(inputs_);
-  if (loader_ >= 0) builder_.alloc(inputs_);
+  if (input_stream_ >= 0) builder_.alloc(inputs_);
   last_compute_ =
-      builder_.copy(verb_inputs, CopyKind::host_to_device, loader_ >= 0 ? loader_ : compute_,
+      builder_.copy(verb_inputs, CopyKind::host_to_device, input_stream_ >= 0 ? input_stream_ : compute_,
                     inputs.bytes, {}, ViewList(inputs));
-  if (loader_ >= 0) builder_.stream_wait(compute_, last_compute_);
+  if (input_stream_ >= 0) builder_.stream_wait(compute_, last_compute_);
 }
 
 void LayerWalk::drop_inputs() {
-  STEPCAST_ASSERT(loader_ >= 0, "inputs that stay are not dropped");
+  STEPCAST_ASSERT(input_stream_ >= 0, "inputs that stay are not dropped");
   builder_.free_after_streams(inputs_, std::span<const StreamIndex>(&compute_, 1));
 }
 

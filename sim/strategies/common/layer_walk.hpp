@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "sim/schedule/builder.hpp"
+#include "sim/strategies/common/loader.hpp"
 #include "sim/strategies/strategy.hpp"
 
 namespace stepcast {
@@ -28,16 +29,16 @@ class LayerWalk {
   // loader: a stream that copies the inputs to the GPU beside compute, into a buffer that lives for
   // the micro-batch; without one (-1) the compute stream does, into one that stays.
   LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamIndex compute,
-            StreamIndex loader = -1);
+            StreamIndex inputs = -1);
 
   int layers() const { return static_cast<int>(step_.model.layers.size()); }
   const LayerWork& work(int layer) const { return plan(layer).work; }
   UnitIndex unit(int layer) const { return units_[static_cast<std::size_t>(layer)]; }
 
-  // Token ids or images, and labels, of a micro-batch come to the GPU; no labels where the loss is
-  // apart.
+  // The main lane takes a micro-batch from the loader: token ids or images, and labels (none where
+  // the loss is apart) come to the GPU.
   void load_inputs(int micro_batch);
-  // With a loader: the end of the inputs, once backward is issued.
+  // With a stream of their own: the end of the inputs, once backward is issued.
   void drop_inputs();
 
   // `weights` are the views of the layer's parameters, a tied one included.
@@ -118,7 +119,8 @@ class LayerWalk {
   ScheduleBuilder& builder_;
   const TrainingStep& step_;
   StreamIndex compute_;
-  StreamIndex loader_;
+  StreamIndex input_stream_;
+  Loader loader_;
   std::vector<ClassPlan> plans_;       // by shape_class
   std::vector<LayerBuffers> buffers_;  // by layer
   std::vector<UnitIndex> units_;       // by layer

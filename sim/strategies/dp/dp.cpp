@@ -39,7 +39,7 @@ struct State {
     }
     moments = builder.whole(builder.persistent(
         "optimizer_state", BufferKind::optimizer_state, step.precision.moments,
-        step.model.parameter_elements() * optimizer_state_bytes(step.precision)));
+        step.model.parameter_elements() * optimizer_state_bytes(step)));
   }
 
   static std::vector<Bytes> bytes_of_parameters(const TrainingStep& step) {
