@@ -12,6 +12,7 @@
 #include "sim/engines/cost_table.hpp"
 #include "sim/forecast/resolve.hpp"
 #include "sim/forecast/scenario.hpp"
+#include "sim/memory/replay.hpp"
 #include "sim/report/report.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/schedule/timeline.hpp"
@@ -23,6 +24,7 @@ struct Forecast {
   Schedule schedule;
   CostTable costs;
   Timeline timeline;
+  std::vector<RoleReplay> memory;  // through the caching allocator, a role
   Report report;
 };
 

@@ -8,6 +8,7 @@
 
 #include "sim/forecast/scenario.hpp"
 #include "sim/kernels/profile.hpp"
+#include "sim/memory/caching_allocator.hpp"
 #include "sim/strategies/strategy.hpp"
 #include "topologies/topology.hpp"
 
@@ -19,6 +20,7 @@ struct Resolved {
   SoftwareProfile profile;
   std::string engine = "fluid";
   std::string nccl_version = "2.28.9";
+  AllocatorOptions allocator;      // its capacity is not set here
   bool first_step = false;         // report the first step, not the steady one
   std::vector<std::string> notes;  // what was mapped or chosen for the user
 };

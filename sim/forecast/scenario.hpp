@@ -53,6 +53,8 @@ struct Scenario {
   // how it is forecast
   std::optional<std::string> engine, profile, nccl_version, step;
   std::optional<bool> sync_every_step;
+  std::optional<bool> expandable_segments;
+  std::optional<double> max_split_size_mb;
 
   std::map<std::string, Where> said;  // where each key was set, for messages
 
@@ -177,6 +179,12 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
   visit(forecast.word("sync_every_step",
                       "the host waits for the GPU after each step (default false)"),
         s.sync_every_step);
+  visit(forecast.word("expandable_segments",
+                      "PYTORCH_CUDA_ALLOC_CONF's, of the caching allocator (default false)"),
+        s.expandable_segments);
+  visit(forecast.range("max_split_size_mb",
+                       "the same: blocks above it, MiB, are not split (default: all are)", 21, 1e6),
+        s.max_split_size_mb);
 }
 
 // "seq_len" -> "--seq-len".
