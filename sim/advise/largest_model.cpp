@@ -102,6 +102,8 @@ LargestModel largest(const Scenario& scenario, const std::string& strategy) {
   return answer;
 }
 
+}  // namespace
+
 std::vector<LargestModel> largest_models(const Scenario& scenario, bool several_nodes) {
   std::vector<LargestModel> list;
   if (!Question(with_strategy(scenario, "ddp")).is_stack()) return list;
