@@ -50,6 +50,7 @@ struct Scenario {
   std::optional<std::int64_t> stage3_param_persistence_threshold, stage3_max_live_parameters;
   std::optional<std::int64_t> stage3_max_reuse_distance;
   std::optional<bool> overlap_comm, contiguous_gradients, use_multi_rank_bucket_allreduce;
+  std::optional<bool> leaf_layers;
   // how it is forecast
   std::optional<std::string> engine, profile, nccl_version, step;
   std::optional<bool> sync_every_step;
@@ -165,6 +166,9 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
         s.stage3_max_live_parameters);
   visit(strategy.range("stage3_max_reuse_distance", "zero3: elements (default 1e9)", 0, 1e15),
         s.stage3_max_reuse_distance);
+  visit(strategy.word("leaf_layers",
+                      "zero3: each layer is one leaf module, fetched at once (default false)"),
+        s.leaf_layers);
   visit(forecast.choice("engine", "simulation engine (default fluid)", {"fluid", "formula"}),
         s.engine);
   visit(forecast.word("profile", "software profile (default pytorch-eager)"), s.profile);
