@@ -17,6 +17,7 @@ struct Command {
   Run (*add)(CLI::App& command);
 };
 
+extern const Command advise_command;
 extern const Command simulate_command;
 extern const Command list_command;
 extern const Command show_command;

@@ -154,7 +154,8 @@ void refuse_options_of_others(const Scenario& s, const StrategyChoice& strategy)
                                             {"stage3_prefetch_bucket_size", zero3},
                                             {"stage3_param_persistence_threshold", zero3},
                                             {"stage3_max_live_parameters", zero3},
-                                            {"stage3_max_reuse_distance", zero3}};
+                                            {"stage3_max_reuse_distance", zero3},
+                                            {"leaf_layers", zero3}};
   visit_scenario(s, [&](const KeyInfo& key, const auto& field) {
     const auto owner = owners.find(key.name);
     if (!field || owner == owners.end()) return;
@@ -490,6 +491,7 @@ Resolved resolve(const Scenario& s) {
   o.persistence_threshold = s.stage3_param_persistence_threshold.value_or(o.persistence_threshold);
   o.max_live_parameters = s.stage3_max_live_parameters.value_or(o.max_live_parameters);
   o.max_reuse_distance = s.stage3_max_reuse_distance.value_or(o.max_reuse_distance);
+  o.leaf_layers = s.leaf_layers.value_or(false);
   step.mesh = resolve_mesh(s, strategy, r.cluster, r.notes);
   // In PyTorch 1 is false and the shard group's size is true.
   const YesNoOrCount reshard = s.reshard_after_forward.value_or(YesNoOrCount{});

@@ -76,6 +76,7 @@ struct Scenario {
   std::optional<std::int64_t> wrap_min_params;
   std::optional<bool> overlap_comm, contiguous_gradients, use_multi_rank_bucket_allreduce;
   std::optional<bool> reduce_scatter;
+  std::optional<bool> leaf_layers;
   // how it is forecast
   std::optional<std::string> engine, profile, nccl_version, step;
   std::optional<bool> sync_every_step, sync_after_forward;
@@ -279,6 +280,9 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
                        "zero3: GPUs that share a secondary copy, ZeRO++ hpZ (default 1, off)", 1,
                        1e7),
         s.zero_hpz_partition_size);
+  visit(strategy.word("leaf_layers",
+                      "zero3: each layer is one leaf module, fetched at once (default false)"),
+        s.leaf_layers);
   visit(forecast.choice("engine", "simulation engine (default fluid)", {"fluid", "formula"}),
         s.engine);
   visit(forecast.word("profile", "software profile (default pytorch-eager)"), s.profile);

@@ -1,0 +1,117 @@
+// Performance questions that people asked in public (examples/stories/README.md names the threads).
+// The hardware was often not named, so a test checks the sign of the effect and its size within the
+// stated tolerance, which is wide where a machine or a model stands in for an unknown one.
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "sim/forecast/forecast.hpp"
+
+using namespace stepcast;
+
+namespace {
+
+Scenario story(const std::string& name) {
+  return read_scenario(STEPCAST_SOURCE_DIR "/examples/stories/" + name + ".toml");
+}
+
+Report told(const Scenario& scenario) {
+  Forecast f = forecast(scenario);
+  CHECK(f.report.fits);
+  return f.report;
+}
+Report told(const std::string& name) { return told(story(name)); }
+
+int calls(const Report& report, CollectiveKind kind) {
+  int sum = 0;
+  for (const CollectiveRow& row : report.collectives) {
+    if (row.kind == kind) sum += row.calls;
+  }
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "V3: DDP that reduces once a step beats FSDP that gathers every micro-batch, 4 to 5 times") {
+  // Measured 8,034 against 1,747 and 1,790 tokens/s/GPU: 4.60 and 4.49 times. GPUs and network are
+  // not named, so the factors may be off by a quarter; the order of the three may not.
+  const double ddp = told("sharded-accumulation-ddp").tokens_per_second_per_gpu;
+  const double fsdp = told("sharded-accumulation-fsdp").tokens_per_second_per_gpu;
+  const double grad_op = told("sharded-accumulation-shard-grad-op").tokens_per_second_per_gpu;
+  CHECK(ddp / fsdp == doctest::Approx(4.60).epsilon(0.25));
+  CHECK(ddp / grad_op == doctest::Approx(4.49).epsilon(0.25));
+  CHECK(grad_op > fsdp);  // one all-gather less a micro-batch
+}
+
+TEST_CASE("V5: on 4 nodes HSDP beats FULL_SHARD, and loses little from 1 node to 4") {
+  // Measured 74.4 against 55.3 samples/s: 1.345 times; 21.7 on one node, so 3.43 times on four.
+  // Batch and sequence are not named: within 15 %.
+  const Report hsdp = told("hsdp-or-fsdp-hsdp");
+  const Report fsdp = told("hsdp-or-fsdp-fsdp");
+  CHECK(fsdp.step_time / hsdp.step_time == doctest::Approx(1.345).epsilon(0.15));
+  Scenario one = story("hsdp-or-fsdp-hsdp");
+  one.nodes = 1;
+  const Report alone = told(one);
+  // How much of the all-reduce hides depends on the batch: between half of perfect and perfect.
+  CHECK(hsdp.tokens_per_second / alone.tokens_per_second > 2.0);
+  CHECK(hsdp.tokens_per_second / alone.tokens_per_second < 4.0);
+}
+
+TEST_CASE("V9: four micro-batches that all reduce across nodes take four steps' time") {
+  // Measured 430.6 s against 110.2 s: 3.91 times. Everything waits for the Ethernet, so the ratio
+  // hardly depends on what is not named: within 8 %. The cure defers only the all-reduce.
+  const Report every = told("hsdp-accumulation-every");
+  Scenario one = story("hsdp-accumulation-every");
+  one.accumulation = 1;
+  const Report once = told(one);
+  CHECK(every.step_time / once.step_time == doctest::Approx(3.91).epsilon(0.08));
+  const Report last = told("hsdp-accumulation-last");
+  CHECK(last.step_time < 0.4 * every.step_time);
+  CHECK(calls(last, CollectiveKind::reduce_scatter) ==
+        calls(every, CollectiveKind::reduce_scatter));
+  CHECK(4 * calls(last, CollectiveKind::all_reduce) == calls(every, CollectiveKind::all_reduce));
+}
+
+TEST_CASE("V18: what DeepSpeed's buckets take, by differences") {
+  // 2 bytes an element, two buckets with overlap_comm:
+  //   5e8 -> 1e8      2 * 2 * 4e8 B = 1,526 MiB   measured 21,152 - 19,625 = 1,527
+  //   1e8 -> 1e7      2 * 2 * 9e7 B =   343 MiB            19,625 - 19,284 =   341
+  //   overlap off     one bucket:       954 MiB            21,152 - 20,198 =   954
+  //   non-contiguous  no bucket:      1,907 MiB            21,152 - 19,247 = 1,905
+  const auto held = [](std::int64_t elements, bool overlap, bool contiguous) {
+    Scenario s = story("zero2-buckets");
+    s.reduce_bucket_size = elements;
+    s.overlap_comm = overlap;
+    s.contiguous_gradients = contiguous;
+    const Schedule schedule = build_schedule(resolve(s).step);
+    Bytes bytes = 0;
+    for (const Buffer& buffer : schedule.buffers) {
+      if (buffer.name.str().starts_with("ipg_bucket")) bytes += buffer.bytes;
+    }
+    return bytes;
+  };
+  const Bytes five = held(500'000'000, true, true);
+  const auto mib_less = [&](Bytes now) { return static_cast<double>(five - now) / mib; };
+  CHECK(mib_less(held(100'000'000, true, true)) == doctest::Approx(1526).epsilon(0.001));
+  CHECK(mib_less(held(10'000'000, true, true)) == doctest::Approx(1526 + 343).epsilon(0.001));
+  CHECK(mib_less(held(500'000'000, false, true)) == doctest::Approx(954).epsilon(0.001));
+  CHECK(mib_less(held(500'000'000, true, false)) == doctest::Approx(1907).epsilon(0.001));
+}
+
+TEST_CASE(
+    "V20: ZeRO-3 gathers for every linear layer and is slower than FSDP2; leaf modules cure it") {
+  // A block of Llama has 7 linear layers and 2 norms (these stay gathered), and FSDP2 one gather a
+  // block. The thread gives no times: the sign, and at least 10 %.
+  const Report zero3 = told("zero3-gathers");
+  const Report leaf = told("zero3-gathers-leaf");
+  const Report fsdp2 = told("zero3-gathers-fsdp");
+  const int many = calls(zero3, CollectiveKind::all_gather);
+  const int few = calls(fsdp2, CollectiveKind::all_gather);
+  CHECK(many > 2 * few);  // the prefetcher joins what 5e7 elements hold
+  CHECK(calls(leaf, CollectiveKind::all_gather) < 2 * few);
+  CHECK(zero3.step_time > 1.1 * fsdp2.step_time);
+  CHECK(zero3.step_time > 1.1 * leaf.step_time);
+  CHECK(leaf.step_time > fsdp2.step_time);
+}
