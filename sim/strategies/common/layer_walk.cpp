@@ -96,7 +96,7 @@ LayerWalk::LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamI
   const Dtype dtype = images ? Dtype::fp32 : Dtype::int64;
   const Bytes bytes = input_bytes(model, step.workload) -
                       (step.workload.loss_apart ? label_bytes(model, step.workload) : 0);
-  inputs_ = loader >= 0 ? builder.buffer(name, BufferKind::input, dtype, bytes, loader)
+  inputs_ = inputs >= 0 ? builder.buffer(name, BufferKind::input, dtype, bytes, inputs)
                         : builder.persistent(name, BufferKind::input, dtype, bytes);
   find_tied_parameter();
 }
