@@ -32,20 +32,22 @@ std::string ReadyQueue::describe(const Member& member) const {
 
 // What holds the role: a collective that others have not entered before anything else, because
 // that is where the roles disagree; then the lanes, then the streams.
-std::string ReadyQueue::blocked(int role) const {
+std::string ReadyQueue::blocked(int role, Deadlock::Stall& stall) const {
   const auto role_name = [this](int r) {
     return fmt::format("role \"{}\"",
                        plan_.schedule().roles[static_cast<std::size_t>(r)].name.str());
   };
+  stall.role = role;
   const RoleState& state = roles_[static_cast<std::size_t>(role)];
   using Rank = std::tuple<int, int, OpIndex>;  // kind of reason, step, op
   std::optional<Rank> best;
   std::string text;
   const auto offer = [&](int reason, OpAt here, const std::string& why) {
     const Rank rank{reason, here.step, here.op};
-    if (best && *best <= rank) return;
+    if (best && *best <= rank) return false;
     best = rank;
     text = fmt::format("{} is at {}, which {}", role_name(role), describe({role, here}), why);
+    return true;
   };
   for (std::size_t s = 0; s < state.streams.size(); ++s) {
     Cursor cursor = state.streams[s].cursor;
@@ -59,8 +61,12 @@ std::string ReadyQueue::blocked(int role) const {
     const CommunicatorQueue& queue =
         queues_[static_cast<std::size_t>(state.queue_of[static_cast<std::size_t>(op.comm)])];
     for (std::size_t n = 0; n < queue.entered.size(); ++n) {
-      std::vector<int> here_already;
-      for (const Entry& entry : queue.entered[n]) here_already.push_back(entry.member.role);
+      std::vector<int> here_already, absent;
+      Constraint ready;
+      for (const Entry& entry : queue.entered[n]) {
+        here_already.push_back(entry.member.role);
+        if (entry.member.role == role) ready = entry.tail;
+      }
       const auto is_in = [&](int r) {
         return std::find(here_already.begin(), here_already.end(), r) != here_already.end();
       };
@@ -71,12 +77,15 @@ std::string ReadyQueue::blocked(int role) const {
       std::string missing;
       for (const int r : queue.roles) {
         if (is_in(r)) continue;
+        absent.push_back(r);
         missing += (missing.empty() ? "" : ", ") + role_name(r);
       }
       if (missing.empty()) {
         offer(2, here, "waits for the collective before it on its communicator");
-      } else {
-        offer(0, here, missing + " has not entered");
+      } else if (offer(0, here, missing + " has not entered")) {
+        const Seconds issued = times(role, here).first;
+        const Seconds since = std::max({ready.at, queue.tail, issued});
+        stall = {role, here.step, here.op, since, issued, std::move(absent)};
       }
     }
   }
@@ -90,10 +99,11 @@ std::string ReadyQueue::blocked(int role) const {
 
 void ReadyQueue::deadlock() const {
   std::string text = "no op can go on: ";
+  std::vector<Deadlock::Stall> stalls(static_cast<std::size_t>(plan_.roles()));
   for (int role = 0; role < plan_.roles(); ++role) {
-    text += (role == 0 ? "" : "; ") + blocked(role);
+    text += (role == 0 ? "" : "; ") + blocked(role, stalls[static_cast<std::size_t>(role)]);
   }
-  throw Deadlock(text);
+  throw Deadlock(text, std::move(stalls));
 }
 
 // The n-th collective of a communicator must be the same for every role, or NCCL hangs or mixes up

@@ -17,6 +17,7 @@
 //   * host_wait blocks the lane; host_work occupies it; storage occupies it for its solo time;
 //   * lanes of one role with one lock exclude each other while they issue and do host work, first
 //     come first served; a lane that blocks (host_wait, storage) does not hold the lock;
+//   * a Delay holds the lane that issues a role's first op of a step;
 //   * the host runs ahead over the step boundary; nothing joins steps but the waits of the program.
 // An engine that can move no further throws Deadlock naming each role's blocked op, and so it does
 // when roles enter collectives of one communicator that differ in kind, size, type or root.
@@ -34,6 +35,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/engines/cost_table.hpp"
@@ -44,7 +46,27 @@ namespace stepcast {
 
 class Deadlock : public std::runtime_error {
  public:
-  explicit Deadlock(const std::string& message) : std::runtime_error(message) {}
+  // A role that stands at a collective which others have not entered.
+  struct Stall {
+    int role = 0;
+    int step = 0;
+    OpIndex op = -1;           // -1: the role has ended, or something else than peers holds it
+    Seconds since = 0;         // the collective could have begun by then as far as this role goes
+    Seconds issued = 0;        // and its host had issued it: a watchdog's timeout runs from here
+    std::vector<int> missing;  // the roles that have not entered
+  };
+
+  explicit Deadlock(const std::string& message, std::vector<Stall> where = {})
+      : std::runtime_error(message), stalls(std::move(where)) {}
+
+  std::vector<Stall> stalls;  // one for each role
+};
+
+// In this executed step the lane that issues the role's first op turns to it `seconds` later.
+struct Delay {
+  int role = 0;
+  int step = 0;
+  Seconds seconds = 0;
 };
 
 struct RunOptions {
@@ -53,6 +75,7 @@ struct RunOptions {
   std::vector<int> programs = {};
   int max_steady = 4;
   bool memory = true;  // record memory samples
+  std::vector<Delay> delays = {};
 };
 
 class Engine {

@@ -43,6 +43,7 @@ class ListWalk {
     timeline_.spans.reserve(timeline_.spans.size() + ops.size());
     ends_.emplace_back(ops.size(), 0.0);
     Seconds* ends = ends_.back().data();
+    if (!ops.empty()) lanes_[static_cast<std::size_t>(ops[0].lane)] += plan_.delay(0, step);
     for (std::size_t i = 0; i < ops.size(); ++i) {
       const Op& op = ops[i];
       const OpCost& cost =

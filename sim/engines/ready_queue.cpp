@@ -49,6 +49,10 @@ void ReadyQueue::advance_lane(int role, std::size_t index) {
     if (!here.exists()) return;
     const Op& op = plan_.op(role, here);
     if (!lane.issued) {
+      if (here.op == 0 && lane.delayed != here.step) {
+        lane.delayed = here.step;
+        lane.free += plan_.delay(role, here.step);
+      }
       Seconds begin = lane.free;
       const Seconds host = plan_.cost(role, here).host;
       if (lane.lock >= 0) {
@@ -262,6 +266,7 @@ void ReadyQueue::try_collective(int number) {
   together.solo = joint_solo(together);
   for (const Entry& entry : entries) {
     OpTimes& of = times(entry.member.role, entry.member.at);
+    of.peer_wait = start - of.why.at;
     of.why.later(start, Bound::peer);
     of.start = start;
     of.solo = together.solo;

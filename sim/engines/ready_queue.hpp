@@ -89,6 +89,7 @@ class ReadyQueue {
     Seconds start = 0;
     Seconds end = -1;  // -1: not yet known
     Seconds solo = 0;
+    Seconds peer_wait = 0;
     Constraint why;
   };
   struct Lane {
@@ -98,6 +99,7 @@ class ReadyQueue {
     bool asks = false;     // for the lock, since `free`
     bool granted = false;  // it may issue one op
     bool issued = false;   // the op at the cursor is issued and blocks the lane
+    int delayed = -1;      // the last step whose delay is paid
   };
   struct Stream {
     Cursor cursor;
@@ -150,7 +152,7 @@ class ReadyQueue {
   void close_steps();
   void check_same(const Member& one, const Member& other) const;
   std::string describe(const Member& member) const;
-  std::string blocked(int role) const;
+  std::string blocked(int role, Deadlock::Stall& stall) const;
 
   RunPlan& plan_;
   std::vector<RoleState> roles_;

@@ -113,7 +113,7 @@ Timeline ReadyQueue::timeline() const {
                                                        : of.first;
         result.spans.push_back({role, step, static_cast<OpIndex>(i), issued, of.start, of.end,
                                 of.solo, of.why.bound, of.why.cause.op,
-                                std::max(0, of.why.cause.step)});
+                                std::max(0, of.why.cause.step), of.peer_wait});
       }
       if (plan_.options().memory) memory[at(role)].add_step(step, ends.data(), result.memory);
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/error.hpp"
 
@@ -44,6 +45,14 @@ const OpCost& RunPlan::cost(int role, OpAt at) const {
   return costs_.cost(role, program(at.step), at.op);
 }
 
+Seconds RunPlan::delay(int role, int step) const {
+  Seconds sum = 0;
+  for (const Delay& delay : options_.delays) {
+    if (delay.role == role && delay.step == step) sum += delay.seconds;
+  }
+  return sum;
+}
+
 OpAt RunPlan::resolve(int role, int step, OpRef ref) const {
   const int earlier = step - ref.steps_back;
   if (earlier < 0 || ref.op < 0) return {};
@@ -71,7 +80,7 @@ bool RunPlan::steady_after(int step, Seconds length) {
 namespace {
 
 // Which group of the axis a rank is in.
-int group_of(const Mesh& mesh, Axis axis, int rank) {
+std::int64_t group_of(const Mesh& mesh, Axis axis, std::int64_t rank) {
   switch (axis) {
     case Axis::world: return 0;
     case Axis::shard: return rank / std::max(1, mesh.shard);
@@ -80,41 +89,40 @@ int group_of(const Mesh& mesh, Axis axis, int rank) {
   return 0;
 }
 
-}  // namespace
-
-std::vector<int> RunPlan::peers(CommIndex comm, int role) const {
-  if (roles() == 1) return {0};
-  const Axis axis = schedule_.communicators[static_cast<std::size_t>(comm)].axis;
-  const auto groups = [&](int r) {
-    const Role& of = schedule_.roles[static_cast<std::size_t>(r)];
-    std::vector<int> list;
-    for (int i = 0; i < of.rank_count; ++i) {
-      list.push_back(group_of(schedule_.mesh, axis, of.first_rank + i * of.rank_stride));
-    }
-    std::sort(list.begin(), list.end());
-    list.erase(std::unique(list.begin(), list.end()), list.end());
-    return list;
-  };
-  std::vector<int> reached = groups(role);
-  std::vector<int> met{role};
-  for (bool grew = true; grew;) {
-    grew = false;
-    for (int r = 0; r < roles(); ++r) {
-      if (std::find(met.begin(), met.end(), r) != met.end()) continue;
-      const std::vector<int> theirs = groups(r);
-      std::vector<int> common;
-      std::set_intersection(reached.begin(), reached.end(), theirs.begin(), theirs.end(),
-                            std::back_inserter(common));
-      if (common.empty()) continue;
-      std::vector<int> all;
-      std::set_union(reached.begin(), reached.end(), theirs.begin(), theirs.end(),
-                     std::back_inserter(all));
-      reached = std::move(all);
-      met.push_back(r);
-      grew = true;
+// For each role the lowest role that it meets on this axis, directly or by way of others.
+std::vector<int> meeting_sets(const Schedule& schedule, Axis axis) {
+  std::vector<int> set_of(schedule.roles.size());
+  std::iota(set_of.begin(), set_of.end(), 0);
+  std::vector<int> first(static_cast<std::size_t>(schedule.mesh.world_size()), -1);  // by group
+  for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
+    const Role& role = schedule.roles[r];
+    for (int i = 0; i < role.rank_count; ++i) {
+      int& owner = first[static_cast<std::size_t>(group_of(schedule.mesh, axis, role.rank(i)))];
+      if (owner < 0) owner = static_cast<int>(r);
+      const int mine = set_of[r];
+      const int theirs = set_of[static_cast<std::size_t>(owner)];
+      if (mine == theirs) continue;
+      std::replace(set_of.begin(), set_of.end(), std::max(mine, theirs), std::min(mine, theirs));
     }
   }
-  std::sort(met.begin(), met.end());
+  return set_of;
+}
+
+}  // namespace
+
+// Groups are looked at once: a role joins the set of every other that it shares a group with.
+std::vector<int> RunPlan::peers(CommIndex comm, int role) const {
+  if (roles() == 1) return {0};
+  const auto c = static_cast<std::size_t>(comm);
+  if (meets_.size() <= c) meets_.resize(schedule_.communicators.size());
+  std::vector<int>& set_of = meets_[c];
+  if (set_of.empty()) set_of = meeting_sets(schedule_, schedule_.communicators[c].axis);
+  std::vector<int> met;
+  for (int r = 0; r < roles(); ++r) {
+    if (set_of[static_cast<std::size_t>(r)] == set_of[static_cast<std::size_t>(role)]) {
+      met.push_back(r);
+    }
+  }
   return met;
 }
 

@@ -44,6 +44,9 @@ class RunPlan {
   const std::vector<std::int32_t>& costs_of(int role, int step) const;
   const OpCost& cost(int role, OpAt at) const;
 
+  // How much later the role begins this step than its program says.
+  Seconds delay(int role, int step) const;
+
   // The op a reference of step `step` means; !exists() when there is none (nothing to wait for).
   OpAt resolve(int role, int step, OpRef ref) const;
 
@@ -64,6 +67,7 @@ class RunPlan {
   std::optional<Seconds> last_steady_;
   // (role, program, program of the earlier step) -> where each op stands there
   mutable std::map<std::vector<int>, SameOp> same_;
+  mutable std::vector<std::vector<int>> meets_;  // per communicator, per role: its set
 };
 
 // The step that takes in what happens from the end of the step before to the last end in it.

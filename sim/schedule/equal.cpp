@@ -71,7 +71,7 @@ bool same_role(const Schedule& in_a, const Role& a, const Schedule& in_b, const 
                       [&](const Op& p, const Op& q) { return same_op(in_a, p, in_b, q); });
   };
   return a.name == b.name && a.first_rank == b.first_rank && a.rank_count == b.rank_count &&
-         (a.rank_count <= 1 || a.rank_stride == b.rank_stride) &&
+         (a.rank_count <= 1 || a.rank_stride == b.rank_stride) && a.listed == b.listed &&
          std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(), same_step);
 }
 

@@ -31,9 +31,7 @@ std::set<std::pair<std::size_t, std::size_t>> meeting(const Schedule& s, Axis ax
   for (std::size_t r = 0; r < s.roles.size(); ++r) {
     const Role& role = s.roles[r];
     for (int i = 0; i < role.rank_count; ++i) {
-      const std::size_t rank =
-          static_cast<std::size_t>(role.first_rank) +
-          static_cast<std::size_t>(i) * static_cast<std::size_t>(role.rank_stride);
+      const auto rank = static_cast<std::size_t>(role.rank(i));
       const std::size_t group = axis == Axis::world   ? 0
                                 : axis == Axis::shard ? rank / shard
                                                       : rank % shard;

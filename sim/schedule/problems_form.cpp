@@ -74,9 +74,7 @@ class FormCheck {
       }
     }
     for (const Role& role : s_.roles) {
-      const std::int64_t last =
-          role.first_rank + (role.rank_count - std::int64_t{1}) * role.rank_stride;
-      if (role.rank_count < 1 || role.first_rank < 0 || role.rank_stride < 1 || last >= world) {
+      if (!has_sound_ranks(role, world)) {
         findings_.add(
             fmt::format("role {} has ranks outside 0 to {}, or none", role.name.str(), world - 1));
       }
@@ -93,12 +91,24 @@ class FormCheck {
     if (findings_.empty()) check_every_rank_once(world);
   }
 
+  static bool has_sound_ranks(const Role& role, std::int64_t world) {
+    if (role.rank_count < 1) return false;
+    if (role.listed.empty()) {
+      const std::int64_t last =
+          role.first_rank + (role.rank_count - std::int64_t{1}) * role.rank_stride;
+      return role.first_rank >= 0 && role.rank_stride >= 1 && last < world;
+    }
+    return role.listed.size() == static_cast<std::size_t>(role.rank_count) &&
+           role.listed.front() >= 0 && role.listed.back() < world &&
+           std::is_sorted(role.listed.begin(), role.listed.end());
+  }
+
   void check_every_rank_once(std::int64_t world) {
     std::vector<std::int32_t> role_of(static_cast<std::size_t>(world), -1);
     for (std::size_t r = 0; r < s_.roles.size(); ++r) {
       const Role& role = s_.roles[r];
       for (std::int64_t i = 0; i < role.rank_count; ++i) {
-        const std::int64_t rank = role.first_rank + i * role.rank_stride;
+        const std::int64_t rank = role.rank(i);
         std::int32_t& owner = role_of[static_cast<std::size_t>(rank)];
         if (owner >= 0) {
           findings_.add(fmt::format("rank {} belongs to two roles, {} and {}", rank,

@@ -217,13 +217,19 @@ struct StepProgram {
   std::vector<Op> ops;  // host issue order, all lanes interleaved as issued
 };
 
-// A set of ranks that run one program. Ranks are first, first+stride, ...
+// A set of ranks that run one program. Ranks are first, first+stride, ... unless they are listed.
 struct Role {
   Name name;  // "all", "gpu0", "rest"
   int first_rank = 0;
   int rank_count = 0;
   int rank_stride = 1;
   std::vector<StepProgram> steps;  // the same number and names for every role
+  // Sets that follow no stride ("all but 17"): rank_count ranks, ascending. Else empty.
+  std::vector<std::int32_t> listed = {};
+
+  std::int64_t rank(std::int64_t i) const {  // of 0 .. rank_count-1
+    return listed.empty() ? first_rank + i * rank_stride : listed[static_cast<std::size_t>(i)];
+  }
 };
 
 struct Schedule {

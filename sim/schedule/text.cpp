@@ -200,18 +200,23 @@ class Printer {
     out_ += '\n';
   }
 
+  // As many ranks from the i-th on as follow one stride; returns the next one.
+  std::int64_t print_ranks(const Role& role, std::int64_t i) {
+    if (i > 0) out_ += ',';
+    put("{}", role.rank(i));
+    if (i + 1 == role.rank_count) return i + 1;
+    const std::int64_t stride = role.rank(i + 1) - role.rank(i);
+    std::int64_t last = i + 1;
+    while (last + 1 < role.rank_count && role.rank(last + 1) - role.rank(last) == stride) ++last;
+    put("..{}", role.rank(last));
+    if (stride != 1) put("/{}", stride);
+    return last + 1;
+  }
+
   void print_role(const Role& role) {
     put("\nrole {} ranks=", spelled(role.name.str()));
-    if (role.rank_count <= 0) {
-      out_ += '-';
-    } else {
-      const std::int64_t stride = role.rank_stride;
-      put("{}", role.first_rank);
-      if (role.rank_count > 1) {
-        put("..{}", role.first_rank + (role.rank_count - 1) * stride);
-        if (stride != 1) put("/{}", stride);
-      }
-    }
+    if (role.rank_count <= 0) out_ += '-';
+    for (std::int64_t i = 0; i < role.rank_count;) i = print_ranks(role, i);
     out_ += '\n';
     for (const StepProgram& step : role.steps) {
       put("step {}\n", spelled(step.name.str()));

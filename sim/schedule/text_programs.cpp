@@ -7,23 +7,47 @@
 namespace stepcast::text {
 namespace {
 
+struct RankRun {
+  std::int64_t first = 0, count = 1, stride = 1;
+};
+
+// FIRST, FIRST..LAST or FIRST..LAST/STRIDE.
+RankRun parse_run(Line& line, std::int64_t least) {
+  RankRun run;
+  run.first = line.integer("ranks", least, most_ranks - 1);
+  std::int64_t last = run.first;
+  if (line.accept('.')) {
+    if (!line.accept('.')) line.fail("ranks", "accepted: ranks=FIRST..LAST, /STRIDE may follow");
+    last = line.integer("ranks", run.first, most_ranks - 1);
+    if (line.accept('/')) run.stride = line.integer("ranks", 1, most_ranks);
+  }
+  if ((last - run.first) % run.stride != 0) {
+    line.fail("ranks",
+              fmt::format("{} is not {} plus a multiple of {}", last, run.first, run.stride));
+  }
+  run.count = (last - run.first) / run.stride + 1;
+  return run;
+}
+
+// One run, or several, ascending, with commas between them.
 void parse_ranks(Line& line, Role& role) {
   role.rank_count = 0;
   if (line.accept('-')) return;
-  const std::int64_t first = line.integer("ranks", 0, most_ranks - 1);
-  std::int64_t last = first;
-  std::int64_t stride = 1;
-  if (line.accept('.')) {
-    if (!line.accept('.')) line.fail("ranks", "accepted: ranks=FIRST..LAST, /STRIDE may follow");
-    last = line.integer("ranks", first, most_ranks - 1);
-    if (line.accept('/')) stride = line.integer("ranks", 1, most_ranks);
+  const auto append = [&role](const RankRun& run) {
+    for (std::int64_t i = 0; i < run.count; ++i) {
+      role.listed.push_back(static_cast<std::int32_t>(run.first + i * run.stride));
+    }
+  };
+  const RankRun first = parse_run(line, 0);
+  role.first_rank = static_cast<int>(first.first);
+  role.rank_count = static_cast<int>(first.count);
+  role.rank_stride = static_cast<int>(first.stride);
+  while (line.accept(',')) {
+    if (role.listed.empty()) append(first);
+    append(parse_run(line, std::int64_t{role.listed.back()} + 1));
+    role.rank_count = static_cast<int>(role.listed.size());
+    role.rank_stride = 1;
   }
-  if ((last - first) % stride != 0) {
-    line.fail("ranks", fmt::format("{} is not {} plus a multiple of {}", last, first, stride));
-  }
-  role.first_rank = static_cast<int>(first);
-  role.rank_count = static_cast<int>((last - first) / stride + 1);
-  role.rank_stride = static_cast<int>(stride);
 }
 
 [[noreturn]] void refuse_key(const Line& line, const Op& op, const std::string& key) {

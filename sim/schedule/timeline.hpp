@@ -31,6 +31,7 @@ struct Span {
   Bound bound = Bound::start;
   OpIndex cause = -1;  // the op that bound it, or -1
   std::int32_t cause_step = 0;
+  Seconds peer_wait = 0;  // of a collective: from when this role could have begun to `start`
 };
 
 // Allocated bytes after an alloc or free took effect, in the order of host issue.

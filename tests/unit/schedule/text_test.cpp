@@ -45,6 +45,25 @@ TEST_CASE("every kind of op, kernel and declaration prints and parses back to th
   CHECK(to_text(read) == text);
 }
 
+TEST_CASE("a role whose ranks follow no stride prints as runs and parses back") {
+  const std::string world = "stepcast-schedule 1\nmesh replicate=64\nlane main\n";
+  const Schedule s = parse_schedule(
+      world + "role a ranks=17\nstep steady\nrole b ranks=0..16,18..63\nstep steady\nend\n", "f");
+  REQUIRE(s.roles.size() == 2);
+  CHECK(s.roles[0].listed.empty());
+  CHECK(s.roles[1].rank_count == 63);
+  CHECK(s.roles[1].rank(16) == 16);
+  CHECK(s.roles[1].rank(17) == 18);
+  CHECK(problems(s).empty());
+  CHECK(to_text(s).find("ranks=0..16,18..63\n") != std::string::npos);
+  CHECK(equal(s, parse_schedule(to_text(s), "again")));
+  Schedule other = s;
+  other.roles[1].listed[0] = 1;
+  CHECK_FALSE(equal(s, other));
+  CHECK(refusal(world + "role b ranks=4..8,8..9\n").find("8 is out of range; accepted: 9 to") !=
+        std::string::npos);
+}
+
 TEST_CASE("the documented example parses, has no problems and prints as documented") {
   const std::string example = documented_example();
   const Schedule schedule = parse_schedule(example, "docs/schedule-format.md");
