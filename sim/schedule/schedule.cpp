@@ -1,6 +1,8 @@
 #include "sim/schedule/schedule.hpp"
 
+#include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/error.hpp"
 
@@ -13,39 +15,6 @@ int Mesh::size(Axis axis) const {
     case Axis::replicate: return replicate;
   }
   return 1;
-}
-
-std::vector<std::string> op_names(const Schedule& schedule, const StepProgram& step) {
-  bool several = false;
-  for (const Op& op : step.ops) several = several || op.micro_batch > 0;
-  std::unordered_map<std::string, int> used;
-  std::vector<std::string> names;
-  names.reserve(step.ops.size());
-  for (const Op& op : step.ops) {
-    std::string name(to_string(op.phase));
-    name += '.';
-    name += op.verb.str();
-    if (op.unit >= 0) {
-      name += '.';
-      const bool known = op.unit < static_cast<UnitIndex>(schedule.units.size());
-      name += known ? schedule.units[static_cast<std::size_t>(op.unit)].str()
-                    : "?" + std::to_string(op.unit);  // broken: problems() says so
-    }
-    if (several) name += ".m" + std::to_string(op.micro_batch);
-    int count = ++used[name];
-    if (count > 1) {
-      // A unit may itself be called "x#2": count on until the name is free.
-      std::string numbered;
-      do {
-        numbered = name + "#" + std::to_string(count++);
-      } while (used.count(numbered) > 0);
-      used[name] = count - 1;
-      used[numbered] = 1;
-      name = std::move(numbered);
-    }
-    names.push_back(std::move(name));
-  }
-  return names;
 }
 
 namespace {
@@ -73,6 +42,75 @@ struct OpKeyHash {
 OpKey key_of(const Op& op) { return {op.verb, op.unit, op.micro_batch, op.phase}; }
 
 }  // namespace
+
+namespace {
+
+// PHASE.VERB[.UNIT][.mN]
+std::string base_name(const Schedule& schedule, const Op& op, bool several) {
+  std::string name(to_string(op.phase));
+  name += '.';
+  name += op.verb.str();
+  if (op.unit >= 0) {
+    name += '.';
+    const bool known = op.unit < static_cast<UnitIndex>(schedule.units.size());
+    name += known ? schedule.units[static_cast<std::size_t>(op.unit)].str()
+                  : "?" + std::to_string(op.unit);  // broken: problems() says so
+  }
+  if (several) name += ".m" + std::to_string(op.micro_batch);
+  return name;
+}
+
+// Whether ops of different keys cannot have the same name: units differ and none looks numbered,
+// and verbs have no part of their own. So it is in every schedule of the strategies.
+bool keys_tell_names_apart(const Schedule& schedule, const StepProgram& step) {
+  std::unordered_set<Name> units, verbs;
+  for (const Name unit : schedule.units) {
+    if (!units.insert(unit).second || unit.str().find('#') != std::string::npos) return false;
+  }
+  for (const Op& op : step.ops) {
+    if (op.unit >= static_cast<UnitIndex>(schedule.units.size())) return false;
+    verbs.insert(op.verb);
+  }
+  return std::none_of(verbs.begin(), verbs.end(), [](Name verb) {
+    return verb.str().find_first_of(".#") != std::string::npos;
+  });
+}
+
+}  // namespace
+
+std::vector<std::string> op_names(const Schedule& schedule, const StepProgram& step) {
+  bool several = false;
+  for (const Op& op : step.ops) several = several || op.micro_batch > 0;
+  std::vector<std::string> names;
+  names.reserve(step.ops.size());
+  if (keys_tell_names_apart(schedule, step)) {
+    std::unordered_map<OpKey, int, OpKeyHash> used;
+    used.reserve(step.ops.size());
+    for (const Op& op : step.ops) {
+      names.push_back(base_name(schedule, op, several));
+      const int count = ++used[key_of(op)];
+      if (count > 1) names.back() += "#" + std::to_string(count);
+    }
+    return names;
+  }
+  std::unordered_map<std::string, int> used;
+  for (const Op& op : step.ops) {
+    std::string name = base_name(schedule, op, several);
+    int count = ++used[name];
+    if (count > 1) {
+      // A unit may itself be called "x#2": count on until the name is free.
+      std::string numbered;
+      do {
+        numbered = name + "#" + std::to_string(count++);
+      } while (used.count(numbered) > 0);
+      used[name] = count - 1;
+      used[numbered] = 1;
+      name = std::move(numbered);
+    }
+    names.push_back(std::move(name));
+  }
+  return names;
+}
 
 SameOp::SameOp(const StepProgram& from, const StepProgram& to) {
   std::unordered_map<OpKey, std::vector<OpIndex>, OpKeyHash> there;
