@@ -29,10 +29,11 @@ double pcie_gbps(const Gpu& gpu) {
 class Binder {
  public:
   Binder(const Schedule& schedule, const Cluster& cluster, const Collectives& collectives,
-         const SoftwareProfile& profile)
+         const SoftwareProfile& profile, const LoaderRates& loader)
       : schedule_(schedule),
         collectives_(collectives),
         profile_(profile),
+        loader_(loader),
         kernels_(cluster.machine.gpu, profile),
         pcie_rate_(pcie_gbps(cluster.machine.gpu) * 1e9),
         sm_(table_.resource("sm")),
@@ -71,8 +72,7 @@ class Binder {
       case OpKind::host_work:
         return cached(host_costs_, std::tuple(op.cost, op.count, sharers(op)),
                       [&] { return host_work(op); });
-      case OpKind::storage:
-        throw InputError("storage ops have no cost model yet: " + op.verb.str());
+      case OpKind::storage: return cached(storage_costs_, op.bytes, [&] { return storage(op); });
       case OpKind::stream_wait:
       case OpKind::host_wait:
       case OpKind::alloc:
@@ -195,6 +195,16 @@ class Binder {
     return finish(cost, first_segment);
   }
 
+  std::int32_t storage(const Op& op) {
+    static const Name loader("loader");
+    const std::size_t first_segment = table_.segments.size();
+    OpCost cost;
+    cost.provenance = Provenance::assumed;  // the user's figures
+    cost.detail = loader;
+    segment(loader_.batch_seconds(op.bytes), 0, 0);
+    return finish(cost, first_segment);
+  }
+
   std::int32_t host_work(const Op& op) {
     OpCost cost;
     cost.host = profile_.host_cost_us(op.cost) * 1e-6 * op.count * sharers(op);
@@ -206,6 +216,7 @@ class Binder {
   const Schedule& schedule_;
   const Collectives& collectives_;
   const SoftwareProfile& profile_;
+  const LoaderRates& loader_;
   KernelModel kernels_;
   double pcie_rate_;
   CostTable table_;
@@ -215,13 +226,23 @@ class Binder {
       collective_costs_;
   std::map<std::tuple<CopyKind, Bytes, int, int>, std::int32_t> copy_costs_;
   std::map<std::tuple<Name, std::int32_t, int>, std::int32_t> host_costs_;
+  std::map<Bytes, std::int32_t> storage_costs_;
 };
 
 }  // namespace
 
+Seconds LoaderRates::batch_seconds(Bytes bytes) const {
+  const auto size = static_cast<double>(bytes);
+  const Seconds read = bytes_per_second > 0 ? size / bytes_per_second : 0;
+  const Seconds work = size / static_cast<double>(sample_bytes) * sample_seconds;
+  if (workers == 0) return read + work;
+  return std::max(read, (read + work) / workers);
+}
+
 CostTable bind_costs(const Schedule& schedule, const Cluster& cluster,
-                     const Collectives& collectives, const SoftwareProfile& profile) {
-  return Binder(schedule, cluster, collectives, profile).run();
+                     const Collectives& collectives, const SoftwareProfile& profile,
+                     const LoaderRates& loader) {
+  return Binder(schedule, cluster, collectives, profile, loader).run();
 }
 
 }  // namespace stepcast

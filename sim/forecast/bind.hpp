@@ -21,8 +21,21 @@
 
 namespace stepcast {
 
+// What the data loader of one rank reaches. Each of k workers reads a batch (r seconds at the
+// rank's share of the node's storage) and works on it (c seconds); storage reads one batch at a
+// time, so a batch comes every max(r, (r + c) / k) seconds: the storage or the workers bind.
+//   k = 4, r = 10 ms, c = 60 ms: 17.5 ms, the workers; c = 20 ms: 10 ms, the storage.
+struct LoaderRates {
+  int workers = 0;  // 0: the training process itself, r + c
+  Bytes sample_bytes = 1;
+  Seconds sample_seconds = 0;   // of one worker's time
+  double bytes_per_second = 0;  // this rank's share; 0: reading takes no time
+  Seconds batch_seconds(Bytes bytes) const;
+};
+
 // Throws InputError where the GPU has no peak for a dtype or the profile no cost of that name.
 CostTable bind_costs(const Schedule& schedule, const Cluster& cluster,
-                     const Collectives& collectives, const SoftwareProfile& profile);
+                     const Collectives& collectives, const SoftwareProfile& profile,
+                     const LoaderRates& loader = {});
 
 }  // namespace stepcast

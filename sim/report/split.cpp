@@ -105,7 +105,14 @@ class Splitter {
     end_ = timeline.steps.back().end;
     const StepProgram& program = index_.program(last);
     stream_ = compute_stream(schedule, program);
+    for (std::int32_t step = std::max(0, last - 1); step < last; ++step) {
+      const std::vector<Op>& ops = index_.program(step).ops;
+      for (std::size_t i = 0; i < ops.size(); ++i) {
+        find_loading(ops[i], step, static_cast<OpIndex>(i));
+      }
+    }
     for (std::size_t i = 0; i < program.ops.size(); ++i) {
+      find_loading(program.ops[i], last, static_cast<OpIndex>(i));
       if (!is_model_work(program.ops[i])) continue;
       if (first_work_ < 0) first_work_ = static_cast<OpIndex>(i);
       last_work_ = static_cast<OpIndex>(i);
@@ -219,6 +226,21 @@ class Splitter {
     }
   }
 
+  // While the training loop waits for the loader, or reads a batch itself.
+  void find_loading(const Op& op, std::int32_t step, OpIndex index) {
+    const bool takes = op.phase == Phase::load && op.lane == 0 &&
+                       (op.kind == OpKind::host_wait || op.kind == OpKind::storage);
+    const Span* span = takes ? index_.find(step, index) : nullptr;
+    if (span != nullptr && span->end > span->start) loading_.push_back({span->start, span->end});
+  }
+
+  // The host had not issued: because it waited for its data, or by itself.
+  void book_host(Seconds from, Seconds to) {
+    const Seconds loading = length(intersect(merged({{from, to}}), merged(loading_)));
+    if (loading > 0) expose("loader", loading, Provenance::assumed);
+    add(split_.host, to - from - loading, host_);
+  }
+
   // Follows the constraint that was met last, back to the beginning of the gap.
   void book_gap(Seconds from, Seconds to, const Span& waiting) {
     Way way;
@@ -237,7 +259,7 @@ class Splitter {
     while (t > from) {
       const Span* cause = nullptr;
       if (at->bound == Bound::host) {
-        add(split_.host, t - from, host_);
+        book_host(from, t);
         return;
       }
       if (at->bound == Bound::wait || at->bound == Bound::communicator) {
@@ -282,6 +304,7 @@ class Splitter {
   StreamIndex stream_ = -1;
   Seconds begin_ = 0, end_ = 0;
   OpIndex first_work_ = -1, last_work_ = -1;
+  std::vector<Interval> loading_;  // of the main lane, in the last two steps
   TimeSplit split_;
 };
 

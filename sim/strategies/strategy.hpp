@@ -101,6 +101,14 @@ struct StrategyOptions {
   AccumulationSync accumulation_sync = AccumulationSync::last;
 };
 
+// torch.utils.data.DataLoader (common/loader.hpp). What a batch costs is the machine's.
+struct LoaderOptions {
+  bool modelled = false;   // otherwise batches are there when they are wanted
+  int workers = 0;         // num_workers; 0: the training process reads them itself
+  int prefetch = 2;        // prefetch_factor, batches a worker
+  Bytes sample_bytes = 0;  // read from storage
+};
+
 struct TrainingStep {
   Model model;
   Workload workload;
@@ -108,7 +116,8 @@ struct TrainingStep {
   Precision precision;
   int accumulation = 1;  // micro-batches a step
   StrategyOptions strategy;
-  bool fused_optimizer = true;   // fused AdamW: 28 B a parameter; otherwise foreach
+  bool fused_optimizer = true;  // fused AdamW: 28 B a parameter; otherwise foreach
+  LoaderOptions loader;
   bool sync_every_step = false;  // the host waits for the device after every step (loss.item())
   // Also make the StepPrograms before the steady one ("first", "second").
   bool first_step = false;

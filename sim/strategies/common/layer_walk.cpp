@@ -26,7 +26,7 @@ void give_plain_tensors_a_backward(LayerWork& work, int parameters) {
 }  // namespace
 
 LayerWalk::LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamIndex compute)
-    : builder_(builder), step_(step), compute_(compute) {
+    : builder_(builder), step_(step), compute_(compute), loader_(builder, step) {
   const Model& model = step.model;
   plans_.resize(static_cast<std::size_t>(model.shape_classes));
   buffers_.resize(model.layers.size());
@@ -127,6 +127,7 @@ BufferIndex LayerWalk::input_of(int layer) const {
 
 void LayerWalk::load_inputs(int micro_batch) {
   micro_batch_ = micro_batch;
+  loader_.next_batch(micro_batch);
   builder_.at(Phase::load, -1, micro_batch);
   const View inputs = builder_.whole(inputs_);
   last_compute_ = builder_.copy(verb_inputs, CopyKind::host_to_device, compute_, inputs.bytes, {},

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "sim/schedule/builder.hpp"
+#include "sim/strategies/common/loader.hpp"
 #include "sim/strategies/strategy.hpp"
 
 namespace stepcast {
@@ -31,7 +32,8 @@ class LayerWalk {
   const LayerWork& work(int layer) const { return plan(layer).work; }
   UnitIndex unit(int layer) const { return units_[static_cast<std::size_t>(layer)]; }
 
-  // Token ids or images, and labels, of a micro-batch come to the GPU on the compute stream.
+  // The main lane takes a micro-batch from the loader: token ids or images, and labels. They come to
+  // the GPU on the compute stream.
   void load_inputs(int micro_batch);
 
   // `weights` are the views of the layer's parameters, a tied one included.
@@ -94,6 +96,7 @@ class LayerWalk {
   ScheduleBuilder& builder_;
   const TrainingStep& step_;
   StreamIndex compute_;
+  Loader loader_;
   std::vector<ClassPlan> plans_;       // by shape_class
   std::vector<LayerBuffers> buffers_;  // by layer
   std::vector<UnitIndex> units_;       // by layer
