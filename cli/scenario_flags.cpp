@@ -1,5 +1,6 @@
 #include "cli/scenario_flags.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <type_traits>
 
@@ -29,6 +30,15 @@ void parse(const Where& where, const std::string& text, std::optional<double>& f
 void parse(const Where& where, const std::string& text, std::optional<std::int64_t>& field) {
   field = parse_number<std::int64_t>(where, text, "a whole number");
 }
+// Said several times, one a line.
+void parse(const Where&, const std::string& text, std::optional<std::vector<std::string>>& field) {
+  field.emplace();
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    field->push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+}
 void parse(const Where& where, const std::string& text, std::optional<bool>& field) {
   if (text == "true" || text == "on" || text == "1") {
     field = true;
@@ -44,6 +54,7 @@ const char* type_name(const KeyInfo& key, const Field&) {
   if (!key.accepted.empty()) return "NAME";
   if (std::is_same_v<Field, std::optional<std::string>>) return "NAME";
   if (std::is_same_v<Field, std::optional<bool>>) return "BOOL";
+  if (std::is_same_v<Field, std::optional<std::vector<std::string>>>) return "WHAT";
   return "N";
 }
 
@@ -59,7 +70,10 @@ ScenarioFlags::ScenarioFlags(CLI::App& command) {
     }
     CLI::Option* option = command.add_option(flag_of(key.name), texts_[key.name], help);
     option->group(key.group)->option_text(type_name(key, field));
-    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // the last one wins
+    // The last one wins, except where several add up.
+    option->multi_option_policy(std::is_same_v<Field, std::optional<std::vector<std::string>>>
+                                    ? CLI::MultiOptionPolicy::Join
+                                    : CLI::MultiOptionPolicy::TakeLast);
     if (std::is_same_v<Field, std::optional<bool>>) option->expected(0, 1)->default_str("true");
     options_[key.name] = option;
   });

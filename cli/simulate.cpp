@@ -65,16 +65,26 @@ int simulate(const Options& options, const ScenarioFlags& flags) {
   const Forecast f = forecast(scenario);
   spdlog::info("{}: {} ops a step, {} spans, {} distinct costs", f.schedule.name,
                f.report.ops_per_step, f.timeline.spans.size(), f.costs.costs.size());
-  if (!options.trace.empty()) {
-    write_file(options.trace, to_trace(f.schedule, f.costs, f.timeline));
-    spdlog::info("trace written to {}", options.trace);
+  if (f.perturbed && !f.perturbed->timeline && !(options.trace + options.picture).empty()) {
+    throw InputError(
+        {.file = options.trace.empty() ? "--picture" : "--trace", .line = 0, .key = ""},
+        "a step that never ends has no timeline; accepted: without 'missing'");
   }
+  if (!options.trace.empty() && f.perturbed) {
+    const Perturbed& p = *f.perturbed;
+    write_file(options.trace, to_trace(p.schedule, p.costs, *p.timeline));
+  } else if (!options.trace.empty()) {
+    write_file(options.trace, to_trace(f.schedule, f.costs, f.timeline));
+  }
+  if (!options.trace.empty()) spdlog::info("trace written to {}", options.trace);
   if (!options.picture.empty()) {
     PictureOptions picture;
     picture.title =
         fmt::format("{} on {} GPUs, {}", f.schedule.name, f.report.gpus, f.report.machine_name);
     picture.capacity = f.report.capacity;
-    write_file(options.picture, to_picture(f.schedule, f.timeline, picture));
+    const Schedule& drawn = f.perturbed ? f.perturbed->schedule : f.schedule;
+    const Timeline& timeline = f.perturbed ? *f.perturbed->timeline : f.timeline;
+    write_file(options.picture, to_picture(drawn, timeline, picture));
     spdlog::info("picture written to {}", options.picture);
   }
   if (options.json) {

@@ -76,6 +76,20 @@ void add_speed(const Resolved& r, Report& report) {
   report.hfu = report.hardware_tflops_per_gpu / report.peak_tflops;
 }
 
+// The same step once more, with what is wrong with some ranks.
+void add_perturbed(Forecast& f, Engine& engine, const std::vector<int>& programs) {
+  f.perturbed = perturb(f.schedule, f.costs, engine, f.report.step_time,
+                        {.perturbations = f.resolved.perturbations,
+                         .timeout = f.resolved.nccl_timeout,
+                         .programs = programs});
+  PerturbedStep& step = f.perturbed->report;
+  if (!step.torn_down) {
+    step.samples_per_second = f.report.samples_per_step / step.step_time;
+    step.tokens_per_second = f.report.tokens_per_step / step.step_time;
+  }
+  f.report.perturbed = step;
+}
+
 }  // namespace
 
 Forecast forecast(Resolved resolved) {
@@ -84,7 +98,7 @@ Forecast forecast(Resolved resolved) {
   const Resolved& r = f.resolved;
   f.schedule = build_schedule(r.step);
   const Collectives collectives(r.cluster, r.step.mesh, r.nccl_version);
-  f.costs = bind_costs(f.schedule, r.cluster, collectives, r.profile);
+  f.costs = bind_costs(f.schedule, r.cluster, collectives, r.profile, r.loader);
   RunOptions options;
   if (r.first_step) options.programs = {0};
   const std::unique_ptr<Engine> engine =
@@ -110,6 +124,7 @@ Forecast forecast(Resolved resolved) {
                            " has no first step of its own: this is the steady "
                            "one, alone, with an idle machine before it");
   }
+  if (!r.perturbations.empty()) add_perturbed(f, *engine, options.programs);
   return f;
 }
 

@@ -7,9 +7,11 @@
 //
 // Tested by tests/unit/forecast and, end to end, tests/cli.
 
+#include <optional>
 #include <string>
 
 #include "sim/engines/cost_table.hpp"
+#include "sim/forecast/perturb.hpp"
 #include "sim/forecast/resolve.hpp"
 #include "sim/forecast/scenario.hpp"
 #include "sim/report/report.hpp"
@@ -24,6 +26,7 @@ struct Forecast {
   CostTable costs;
   Timeline timeline;
   Report report;
+  std::optional<Perturbed> perturbed;  // where the scenario perturbs ranks
 };
 
 struct ForecastOptions {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/forecast/bind.hpp"
+#include "sim/forecast/perturbation.hpp"
 #include "sim/forecast/scenario.hpp"
 #include "sim/kernels/profile.hpp"
 #include "sim/strategies/strategy.hpp"
@@ -19,6 +21,9 @@ struct Resolved {
   SoftwareProfile profile;
   std::string engine = "fluid";
   std::string nccl_version = "2.28.9";
+  LoaderRates loader;  // where step.loader.modelled
+  std::vector<Perturbation> perturbations;
+  Seconds nccl_timeout = 600;      // PyTorch's default of process groups with NCCL
   bool first_step = false;         // report the first step, not the steady one
   std::vector<std::string> notes;  // what was mapped or chosen for the user
 };

@@ -33,6 +33,9 @@ struct Reader {
   void read(const KeyInfo& key, std::optional<std::int64_t>& field) {
     field = table.optional_integer(key.name, {.min = key.min, .max = key.max});
   }
+  void read(const KeyInfo& key, std::optional<std::vector<std::string>>& field) {
+    if (table.has(key.name)) field = table.strings(key.name);
+  }
   void read(const KeyInfo& key, std::optional<bool>& field) {
     field = table.optional_boolean(key.name);
   }
@@ -48,6 +51,7 @@ struct RangeCheck {
     }
   }
   void operator()(const KeyInfo&, const std::optional<bool>&) {}
+  void operator()(const KeyInfo&, const std::optional<std::vector<std::string>>&) {}
   template <typename Number>
   void operator()(const KeyInfo& key, const std::optional<Number>& field) {
     if (!field) return;

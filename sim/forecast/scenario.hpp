@@ -37,6 +37,9 @@ struct Scenario {
   std::optional<std::string> fabric, network;
   std::optional<double> oversubscription, nic_gbps;
   std::optional<bool> gpudirect_rdma;
+  // where its data comes from
+  std::optional<std::int64_t> loader_workers, loader_prefetch, sample_bytes;
+  std::optional<double> loader_sample_ms, storage_gbps;
   // how it is parallel
   std::optional<std::string> strategy, sharding_strategy;
   std::optional<std::int64_t> shard_group;
@@ -53,6 +56,8 @@ struct Scenario {
   // how it is forecast
   std::optional<std::string> engine, profile, nccl_version, step;
   std::optional<bool> sync_every_step;
+  std::optional<std::vector<std::string>> perturb;
+  std::optional<double> nccl_timeout;
 
   std::map<std::string, Where> said;  // where each key was set, for messages
 
@@ -84,6 +89,7 @@ struct KeyGroup {
 template <typename AnyScenario, typename Visitor>
 void visit_scenario(AnyScenario& s, Visitor&& visit) {
   const KeyGroup model{"Model"}, cluster{"Cluster"}, strategy{"Strategy"}, forecast{"Forecast"};
+  const KeyGroup loading{"Data loading"}, perturbing{"Perturbations"};
   visit(model.word("model", "catalog name, Hugging Face config.json, or model TOML"), s.model);
   visit(model.range("params", "parameter count instead of a model: tables without a time", 1, 1e15),
         s.params);
@@ -117,6 +123,16 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
       s.nic_gbps);
   visit(cluster.word("gpudirect_rdma", "NICs read GPU memory (default: the machine's)"),
         s.gpudirect_rdma);
+  visit(loading.range("loader_workers", "DataLoader's num_workers (default 0)", 0, 1024),
+        s.loader_workers);
+  visit(loading.range("loader_prefetch", "batches a worker reads ahead (default 2)", 1, 1024),
+        s.loader_prefetch);
+  visit(loading.range("loader_sample_ms", "CPU time of a worker a sample, ms", 0, 1e6),
+        s.loader_sample_ms);
+  visit(loading.range("sample_bytes", "read a sample (default: 8 a token, 3 a pixel)", 1, 1e12),
+        s.sample_bytes);
+  visit(loading.range("storage_gbps", "GB/s a node reads, shared by its GPUs' loaders", 1e-6, 1e6),
+        s.storage_gbps);
   visit(strategy.choice("strategy", "data-parallel strategy",
                         {"dp", "ddp", "zero1", "zero2", "zero3", "fsdp1", "fsdp2", "hsdp"}),
         s.strategy);
@@ -177,6 +193,15 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
   visit(forecast.word("sync_every_step",
                       "the host waits for the GPU after each step (default false)"),
         s.sync_every_step);
+  visit(perturbing.word("perturb",
+                        "rank=17:late=5s, rank=17:missing, rank=8-15:slow=0.8, node=3:...; "
+                        "may be said several times"),
+        s.perturb);
+  visit(perturbing.range("nccl_timeout",
+                         "seconds until a stalled collective ends the job "
+                         "(default 600)",
+                         1, 1e7),
+        s.nccl_timeout);
 }
 
 // "seq_len" -> "--seq-len".

@@ -61,6 +61,39 @@ Json memory_json(const Report& r) {
   return roles;
 }
 
+Json class_json(const PerturbedClass& row) {
+  Json waits = Json::array();
+  for (const PeerWait& wait : row.waits) waits.push_back({{"op", wait.op}, {"s", wait.seconds}});
+  Json stall;
+  if (!row.stalled_at.empty()) {
+    stall = {{"op", row.stalled_at}, {"since_s", row.stalled_since}, {"for", row.stalled_for}};
+  }
+  return {{"name", row.name},       {"ranks", row.ranks},
+          {"count", row.count},     {"perturbed", row.perturbed},
+          {"waited_s", row.waited}, {"waits", waits},
+          {"stalled", stall}};
+}
+
+Json perturbed_json(const Report& r) {
+  if (!r.perturbed) return {};
+  const PerturbedStep& p = *r.perturbed;
+  Json classes = Json::array();
+  for (const PerturbedClass& row : p.classes) classes.push_back(class_json(row));
+  Json timed_out;
+  if (p.torn_down) {
+    timed_out = {{"op", p.timed_out_at}, {"timeout_s", p.timeout}, {"job_ends_s", p.ended_at}};
+  }
+  return {{"asked", p.asked},
+          {"once", p.once},
+          {"step_time_s", p.torn_down ? Json() : Json(p.step_time)},
+          {"lost_s", p.torn_down ? Json() : Json(p.lost())},
+          {"goodput", p.goodput},
+          {"samples_per_s", p.samples_per_second},
+          {"tokens_per_s", r.images ? Json() : Json(p.tokens_per_second)},
+          {"timed_out", timed_out},
+          {"classes", classes}};
+}
+
 }  // namespace
 
 std::string to_json(const Report& r) {
@@ -124,6 +157,7 @@ std::string to_json(const Report& r) {
       {"memory_bytes", memory_json(r)},
       {"fits", r.fits},
       {"smallest_change", r.smallest_change.empty() ? Json() : Json(r.smallest_change)},
+      {"perturbed", perturbed_json(r)},
       {"provenance", provenance},
       {"notes", r.notes}};
   return document.dump(2) + "\n";

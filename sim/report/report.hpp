@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/report/perturbed.hpp"
 #include "sim/report/summary.hpp"
 
 namespace stepcast {
@@ -79,6 +80,8 @@ struct Report {
   std::vector<RoleMemory> memory;
   bool fits = true;
   std::string smallest_change;  // when it does not fit; may be empty when none was found
+
+  std::optional<PerturbedStep> perturbed;  // where ranks are slow, late or missing
 
   // ---- how far to trust it
   std::vector<std::string> notes;

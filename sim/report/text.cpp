@@ -54,6 +54,7 @@ class Page {
   std::string run() {
     head();
     speed();
+    perturbed();
     time();
     traffic();
     memory();
@@ -155,6 +156,12 @@ class Page {
         "{:.3f} GFLOP a token: 6N + 12Lhs, N {}{}", r_.flops_per_token / 1e9,
         r_.tied_embeddings ? "with the tied embedding once" : "without the input embedding",
         r_.experts > 0 ? " and with the experts of one token" : "");
+  }
+
+  void perturbed() {
+    if (!r_.perturbed) return;
+    text_ += to_text(*r_.perturbed);
+    blank();
   }
 
   // Rows that would print as 0.0 % are left out (JSON has every one), except the four that a reader
