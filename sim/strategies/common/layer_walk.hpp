@@ -32,8 +32,8 @@ class LayerWalk {
   const LayerWork& work(int layer) const { return plan(layer).work; }
   UnitIndex unit(int layer) const { return units_[static_cast<std::size_t>(layer)]; }
 
-  // The main lane takes a micro-batch from the loader: token ids or images, and labels. They come to
-  // the GPU on the compute stream.
+  // The main lane takes a micro-batch from the loader: token ids or images, and labels. They come
+  // to the GPU on the compute stream.
   void load_inputs(int micro_batch);
 
   // `weights` are the views of the layer's parameters, a tied one included.
