@@ -325,7 +325,11 @@ void resolve_loader(const Scenario& s, Resolved& r) {
   if (s.sample_bytes && !s.storage_gbps) {
     throw InputError(s.where("sample_bytes"), "needs storage_gbps, for bytes to take time");
   }
-  options.sample_bytes = s.sample_bytes.value_or(8 * r.step.workload.seq_len);  // int64 tokens
+  // Tokens are int64; images are stored as they are, 3 bytes a pixel.
+  const Workload& w = r.step.workload;
+  const bool images = takes_images(r.step.model.architecture.family);
+  options.sample_bytes =
+      s.sample_bytes.value_or(images ? 3 * w.image_size * w.image_size : 8 * w.seq_len);
   r.loader.workers = options.workers;
   r.loader.sample_bytes = options.sample_bytes;
   r.loader.sample_seconds = s.loader_sample_ms.value_or(0) * 1e-3;

@@ -161,7 +161,7 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
         s.loader_prefetch);
   visit(loading.range("loader_sample_ms", "CPU time of a worker a sample, ms", 0, 1e6),
         s.loader_sample_ms);
-  visit(loading.range("sample_bytes", "read a sample (default: 8 a token)", 1, 1e12),
+  visit(loading.range("sample_bytes", "read a sample (default: 8 a token, 3 a pixel)", 1, 1e12),
         s.sample_bytes);
   visit(loading.range("storage_gbps", "GB/s a node reads, shared by its GPUs' loaders", 1e-6, 1e6),
         s.storage_gbps);

@@ -102,7 +102,8 @@ Json perturbed_json(const Report& r) {
           {"step_time_s", p.torn_down ? Json() : Json(p.step_time)},
           {"lost_s", p.torn_down ? Json() : Json(p.lost())},
           {"goodput", p.goodput},
-          {"tokens_per_s", p.tokens_per_second},
+          {"samples_per_s", p.samples_per_second},
+          {"tokens_per_s", r.images ? Json() : Json(p.tokens_per_second)},
           {"timed_out", timed_out},
           {"classes", classes}};
 }

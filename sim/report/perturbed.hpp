@@ -37,8 +37,9 @@ struct PerturbedStep {
   bool once = false;               // late and missing: of this step only; slow: of every step
   Seconds before = 0;              // the step as it is otherwise
   Seconds step_time = 0;
-  double tokens_per_second = 0;
-  double goodput = 0;  // before / step_time; 0 when the job ends
+  double samples_per_second = 0;
+  double tokens_per_second = 0;  // 0 of images
+  double goodput = 0;            // before / step_time; 0 when the job ends
   // The communicator's timeout ran out: the step never ends, and the job does, this long after the
   // step began.
   bool torn_down = false;

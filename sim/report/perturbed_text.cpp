@@ -43,15 +43,18 @@ std::string class_line(const PerturbedClass& row, bool torn_down) {
 std::string to_text(const PerturbedStep& step) {
   std::string text = fmt::format("perturbed: {} ({})\n", fmt::join(step.asked, ", "),
                                  step.once ? "this step only" : "every step");
+  const bool images = step.tokens_per_second == 0;
   if (step.torn_down) {
     text += fmt::format(
         "  the step never ends: {} times out {:g} s after it was issued,\n"
         "  and the job ends {} after the step began\n",
         step.timed_out_at, step.timeout, human_seconds(step.ended_at));
   } else {
-    text += fmt::format("  step time {}, {} more: goodput {}, {} tokens/s\n",
-                        human_seconds(step.step_time), human_seconds(std::max(0.0, step.lost())),
-                        percent(step.goodput), grouped(step.tokens_per_second));
+    text +=
+        fmt::format("  step time {}, {} more: goodput {}, {} {}/s\n", human_seconds(step.step_time),
+                    human_seconds(std::max(0.0, step.lost())), percent(step.goodput),
+                    grouped(images ? step.samples_per_second : step.tokens_per_second),
+                    images ? "images" : "tokens");
   }
   const bool shows_waits = std::any_of(step.classes.begin(), step.classes.end(),
                                        [](const PerturbedClass& c) { return c.waited > 0; });

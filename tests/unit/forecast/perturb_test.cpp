@@ -239,8 +239,7 @@ struct Built {
 Built built(const std::string& strategy, const std::string& more = "seq_len = 256\n") {
   Built b;
   b.resolved = resolve(parse_scenario(
-      "model = \"gpt2\"\ncluster = \"dgx-h100\"\ngpus = 8\nstrategy = " + strategy +
-          "\n" + more,
+      "model = \"gpt2\"\ncluster = \"dgx-h100\"\ngpus = 8\nstrategy = " + strategy + "\n" + more,
       "test"));
   const Collectives collectives(b.resolved.cluster, b.resolved.step.mesh, b.resolved.nccl_version);
   b.schedule = build_schedule(b.resolved.step);
