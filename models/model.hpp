@@ -175,6 +175,9 @@ struct LayerWork {
   // are the caller's.
   Bytes forward_workspace = 0;
   Bytes backward_workspace = 0;
+  // Where a workspace is several tensors, the largest of them (the loss's fp32 logits): what an
+  // allocator is asked for piece by piece. 0: taken as one tensor.
+  Bytes workspace_tensor = 0;
   Bytes output = 0;  // the hidden state handed to the next layer
 };
 

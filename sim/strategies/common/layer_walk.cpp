@@ -49,16 +49,11 @@ LayerWalk::LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamI
       plan.backward = builder.kernels(backward);
       const BufferKind kind =
           layer.kind == LayerKind::head ? BufferKind::logits : BufferKind::workspace;
-      if (plan.work.forward_workspace > 0) {
-        plan.forward_workspace =
-            builder.buffer("forward_workspace." + layer.name.str(), kind,
-                           step.workload.compute_dtype, plan.work.forward_workspace, compute);
-      }
-      if (plan.work.backward_workspace > 0) {
-        plan.backward_workspace =
-            builder.buffer("backward_workspace." + layer.name.str(), kind,
-                           step.workload.compute_dtype, plan.work.backward_workspace, compute);
-      }
+      const Bytes tensor = plan.work.workspace_tensor;
+      plan.forward_workspace = workspace("forward_workspace." + layer.name.str(), kind,
+                                         plan.work.forward_workspace, tensor);
+      plan.backward_workspace = workspace("backward_workspace." + layer.name.str(), kind,
+                                          plan.work.backward_workspace, tensor);
     }
     const bool has_input = i > 0;
     const Bytes input = has_input ? this->plan(static_cast<int>(i) - 1).work.output : 0;
@@ -92,6 +87,19 @@ LayerWalk::LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamI
       builder.persistent(images ? "images" : "tokens", BufferKind::input,
                          images ? Dtype::fp32 : Dtype::int64, input_bytes(model, step.workload));
   find_tied_parameter();
+}
+
+std::vector<BufferIndex> LayerWalk::workspace(const std::string& name, BufferKind kind, Bytes bytes,
+                                              Bytes tensor) {
+  std::vector<BufferIndex> buffers;
+  if (tensor <= 0) tensor = bytes;
+  for (int i = 0; bytes > 0; ++i) {
+    const Bytes part = std::min(bytes, tensor);
+    buffers.push_back(builder_.buffer(i == 0 ? name : name + "." + std::to_string(i), kind,
+                                      step_.workload.compute_dtype, part, compute_));
+    bytes -= part;
+  }
+  return buffers;
 }
 
 void LayerWalk::find_tied_parameter() {
@@ -148,10 +156,8 @@ void LayerWalk::forward_piece(int layer, int first_kernel, int kernel_count,
   const LayerBuffers& mine = buffers(layer);
   builder_.at(Phase::forward, unit(layer), micro_batch_);
   const ViewList reads = ViewList().add(whole_or_none(input_of(layer))).add(weights);
-  const ViewList writes = ViewList()
-                              .add(whole_or_none(mine.hidden))
-                              .add(whole_or_none(mine.saved))
-                              .add(whole_or_none(plan.forward_workspace));
+  ViewList writes = ViewList().add(whole_or_none(mine.hidden)).add(whole_or_none(mine.saved));
+  add_whole(writes, plan.forward_workspace);
   const Range kernels{plan.forward.first + first_kernel, kernel_count};
   last_compute_ = builder_.compute(verb_forward, compute_, kernels, reads, writes);
 }
@@ -201,10 +207,9 @@ OpIndex LayerWalk::backward_piece(int layer, int first_kernel, int kernel_count,
                        .add(whole_or_none(mine.saved))
                        .add(whole_or_none(mine.recomputed))
                        .add(weights);
-  ViewList writes = ViewList()
-                        .add(whole_or_none(grad_out_))
-                        .add(whole_or_none(plan.backward_workspace))
-                        .add(gradients);
+  ViewList writes = ViewList().add(whole_or_none(grad_out_));
+  add_whole(writes, plan.backward_workspace);
+  writes.add(gradients);
   if (waits_for_tied(layer)) reads.add(builder_.whole(tied_gradient_));
   if (feeds_tied(layer)) writes.add(builder_.whole(tied_gradient_));
   last_compute_ = builder_.compute(verb_backward, compute_, kernels, reads, writes);

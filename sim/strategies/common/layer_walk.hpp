@@ -16,10 +16,12 @@
 // on the number of distinct layers. Tested by tests/unit/strategies/layer_walk_test.cpp.
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "sim/schedule/builder.hpp"
 #include "sim/strategies/common/loader.hpp"
+#include "sim/strategies/common/view_list.hpp"
 #include "sim/strategies/strategy.hpp"
 
 namespace stepcast {
@@ -67,8 +69,8 @@ class LayerWalk {
     bool known = false;
     LayerWork work;
     Range forward, recompute, backward;
-    BufferIndex forward_workspace = -1;
-    BufferIndex backward_workspace = -1;
+    std::vector<BufferIndex> forward_workspace;  // none, one, or its tensors
+    std::vector<BufferIndex> backward_workspace;
   };
   struct LayerBuffers {
     BufferIndex hidden = -1;      // the layer's output
@@ -81,6 +83,8 @@ class LayerWalk {
         step_.model.layers[static_cast<std::size_t>(layer)].shape_class)];
   }
   LayerBuffers& buffers(int layer) { return buffers_[static_cast<std::size_t>(layer)]; }
+  std::vector<BufferIndex> workspace(const std::string& name, BufferKind kind, Bytes bytes,
+                                     Bytes tensor);
   void find_tied_parameter();
   View whole_or_none(BufferIndex buffer) const;
   bool waits_for_tied(int layer) const { return tied_gradient_ >= 0 && layer == tied_owner_; }
@@ -91,6 +95,15 @@ class LayerWalk {
   }
   void free(BufferIndex buffer) {
     if (buffer >= 0) builder_.free(buffer);
+  }
+  void alloc(const std::vector<BufferIndex>& buffers) {
+    for (const BufferIndex buffer : buffers) builder_.alloc(buffer);
+  }
+  void free(const std::vector<BufferIndex>& buffers) {
+    for (const BufferIndex buffer : buffers) builder_.free(buffer);
+  }
+  void add_whole(ViewList& list, const std::vector<BufferIndex>& buffers) const {
+    for (const BufferIndex buffer : buffers) list.add(whole_or_none(buffer));
   }
 
   ScheduleBuilder& builder_;
