@@ -20,6 +20,8 @@ struct Command {
 extern const Command simulate_command;
 extern const Command list_command;
 extern const Command show_command;
+extern const Command memory_command;
+extern const Command volume_command;
 
 // Writes to stdout; a closed pipe is no error.
 void print(const std::string& text);

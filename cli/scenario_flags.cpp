@@ -60,10 +60,11 @@ const char* type_name(const KeyInfo& key, const Field&) {
 
 }  // namespace
 
-ScenarioFlags::ScenarioFlags(CLI::App& command) {
+ScenarioFlags::ScenarioFlags(CLI::App& command, const std::vector<std::string>& only) {
   Scenario shape;
   visit_scenario(shape, [&](const KeyInfo& key, auto& field) {
     using Field = std::remove_reference_t<decltype(field)>;
+    if (!only.empty() && std::find(only.begin(), only.end(), key.name) == only.end()) return;
     std::string help = key.help;
     for (std::size_t i = 0; i < key.accepted.size(); ++i) {
       help += (i == 0 ? ": " : ", ") + key.accepted[i];
@@ -82,8 +83,8 @@ ScenarioFlags::ScenarioFlags(CLI::App& command) {
 Scenario ScenarioFlags::read() const {
   Scenario scenario;
   visit_scenario(scenario, [&](const KeyInfo& key, auto& field) {
-    const CLI::Option& option = *options_.at(key.name);
-    if (option.count() == 0) return;
+    const auto found = options_.find(key.name);
+    if (found == options_.end() || found->second->count() == 0) return;
     const Where where{.file = flag_of(key.name), .line = 0, .key = ""};
     std::string text = texts_.at(key.name);
     if (text.empty()) {

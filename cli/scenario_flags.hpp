@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "sim/forecast/scenario.hpp"
 
@@ -12,7 +13,8 @@ namespace stepcast::cli {
 
 class ScenarioFlags {
  public:
-  explicit ScenarioFlags(CLI::App& command);
+  // `only`: the keys that the command takes; none: all.
+  explicit ScenarioFlags(CLI::App& command, const std::vector<std::string>& only = {});
 
   // What was given on the command line. Throws InputError naming the flag.
   Scenario read() const;

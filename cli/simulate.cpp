@@ -4,7 +4,9 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <iterator>
 #include <memory>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/toml.hpp"
@@ -13,6 +15,7 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/params_tables.hpp"
 #include "sim/report/format.hpp"
+#include "sim/report/memory_snapshot.hpp"
 #include "sim/report/picture.hpp"
 #include "sim/report/trace.hpp"
 #include "sim/schedule/text.hpp"
@@ -25,6 +28,7 @@ struct Options {
   std::string file;
   std::string trace;
   std::string picture;
+  std::string memory_snapshot;
   bool json = false;
   bool schedule = false;
 };
@@ -32,17 +36,44 @@ struct Options {
 bool on_terminal() { return isatty(STDOUT_FILENO) == 1; }
 
 int tables(const Scenario& scenario, const Options& options) {
-  if (options.schedule || !options.trace.empty() || !options.picture.empty()) {
-    const char* flag = options.schedule        ? "--schedule"
-                       : options.trace.empty() ? "--picture"
-                                               : "--trace";
+  const auto needs_a_model = [](const char* flag) {
     throw InputError({.file = flag, .line = 0, .key = ""},
                      "needs a model: a parameter count alone has no schedule");
-  }
+  };
+  if (options.schedule) needs_a_model("--schedule");
+  if (!options.trace.empty()) needs_a_model("--trace");
+  if (!options.picture.empty()) needs_a_model("--picture");
+  if (!options.memory_snapshot.empty()) needs_a_model("--memory-snapshot");
   const ParamsTables tables = params_tables(scenario);
   print(options.json ? to_json(tables) : to_text(tables));
   if (!tables.infeasible.empty()) throw InfeasibleError(tables.infeasible);
   return 0;
+}
+
+// Two outputs into one file: the first would be lost.
+void refuse_one_file_twice(const Options& options) {
+  const std::pair<const char*, const std::string*> files[] = {
+      {"--trace", &options.trace},
+      {"--picture", &options.picture},
+      {"--memory-snapshot", &options.memory_snapshot}};
+  for (std::size_t a = 0; a < std::size(files); ++a) {
+    for (std::size_t b = 0; b < a; ++b) {
+      if (files[a].second->empty() || *files[a].second != *files[b].second) continue;
+      throw InputError({.file = files[a].first, .line = 0, .key = ""},
+                       fmt::format("'{}' is where {} writes; accepted: another file",
+                                   *files[a].second, files[b].first));
+    }
+  }
+}
+
+void write_snapshot(const Forecast& f, const std::string& file) {
+  ReplayOptions options;
+  options.allocator = f.resolved.allocator;
+  options.record = true;
+  write_file(file,
+             memory_snapshot(f.schedule, f.timeline, replay_memory(f.schedule, f.timeline, options),
+                             options.allocator));
+  spdlog::info("memory snapshot written to {}", file);
 }
 
 int simulate(const Options& options, const ScenarioFlags& flags) {
@@ -57,10 +88,7 @@ int simulate(const Options& options, const ScenarioFlags& flags) {
     throw InputError(scenario.where("gpu"),
                      "applies to --params only: with a model the machine (--cluster) has the GPU");
   }
-  if (!options.trace.empty() && options.trace == options.picture) {
-    throw InputError({.file = "--picture", .line = 0, .key = ""},
-                     "'" + options.picture + "' is where --trace writes; accepted: another file");
-  }
+  refuse_one_file_twice(options);
 
   const Forecast f = forecast(scenario);
   spdlog::info("{}: {} ops a step, {} spans, {} distinct costs", f.schedule.name,
@@ -74,7 +102,7 @@ int simulate(const Options& options, const ScenarioFlags& flags) {
     const Perturbed& p = *f.perturbed;
     write_file(options.trace, to_trace(p.schedule, p.costs, *p.timeline));
   } else if (!options.trace.empty()) {
-    write_file(options.trace, to_trace(f.schedule, f.costs, f.timeline));
+    write_file(options.trace, to_trace(f.schedule, f.costs, f.timeline, f.memory));
   }
   if (!options.trace.empty()) spdlog::info("trace written to {}", options.trace);
   if (!options.picture.empty()) {
@@ -84,9 +112,11 @@ int simulate(const Options& options, const ScenarioFlags& flags) {
     picture.capacity = f.report.capacity;
     const Schedule& drawn = f.perturbed ? f.perturbed->schedule : f.schedule;
     const Timeline& timeline = f.perturbed ? *f.perturbed->timeline : f.timeline;
+    if (!f.perturbed) picture.replay = &f.memory.front();
     write_file(options.picture, to_picture(drawn, timeline, picture));
     spdlog::info("picture written to {}", options.picture);
   }
+  if (!options.memory_snapshot.empty()) write_snapshot(f, options.memory_snapshot);
   if (options.json) {
     print(to_json(f.report));
   } else if (options.schedule) {
@@ -117,6 +147,11 @@ Run add(CLI::App& command) {
       ->option_text("FILE")
       ->group("Output");
   command.add_option("--picture", options->picture, "draw the step's timeline as SVG")
+      ->option_text("FILE")
+      ->group("Output");
+  command
+      .add_option("--memory-snapshot", options->memory_snapshot,
+                  "write a PyTorch memory snapshot for pytorch.org/memory_viz")
       ->option_text("FILE")
       ->group("Output");
   command.add_flag("--schedule", options->schedule, "print the schedule instead of the forecast")

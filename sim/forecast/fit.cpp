@@ -19,16 +19,17 @@ struct Change {
 
 constexpr std::int64_t most_gpus = 65536;
 
-bool scenario_fits(const Scenario& scenario) {
+bool scenario_fits(const Scenario& scenario, Bytes beside) {
   try {
     const Resolved r = resolve(scenario);
-    return fits(memory_of_roles(r, build_schedule(r.step)), r.cluster.machine.gpu.memory_bytes);
+    const Bytes room = r.cluster.machine.gpu.memory_bytes - beside;
+    return fits(memory_of_roles(r, build_schedule(r.step)), room);
   } catch (const InputError&) {
     return false;  // not a scenario: a strategy without that option, a machine without a NIC
   }
 }
 
-std::vector<Change> smaller_micro_batches(const Scenario& s) {
+std::vector<Change> smaller_micro_batches(const Scenario& s, Bytes) {
   std::vector<Change> list;
   for (std::int64_t b = s.micro_batch.value_or(1) / 2; b >= 1; b /= 2) {
     Change change{fmt::format("micro-batch {} instead of {}", b, *s.micro_batch), s};
@@ -38,7 +39,7 @@ std::vector<Change> smaller_micro_batches(const Scenario& s) {
   return list;
 }
 
-std::vector<Change> more_checkpointing(const Scenario& s) {
+std::vector<Change> more_checkpointing(const Scenario& s, Bytes) {
   std::vector<Change> list;
   const std::string now = s.checkpointing.value_or("none");
   for (const char* level : {"selective", "full"}) {
@@ -50,7 +51,7 @@ std::vector<Change> more_checkpointing(const Scenario& s) {
   return list;
 }
 
-std::vector<Change> more_sharding(const Scenario& s) {
+std::vector<Change> more_sharding(const Scenario& s, Bytes) {
   std::vector<Change> list;
   const StrategyChoice now = resolve_strategy(s);
   const auto with = [&](const char* words, StrategyKind kind) {
@@ -92,11 +93,13 @@ Scenario with_gpus(const Scenario& s, std::int64_t gpus, bool hsdp) {
 
 // More GPUs help only where something is sharded over them: the fewest that fit, in whole nodes.
 // Memory a GPU falls with their number, so the fewest are found by doubling and then halving.
-std::vector<Change> more_gpus(const Scenario& s) {
+std::vector<Change> more_gpus(const Scenario& s, Bytes beside) {
   const Resolved now = resolve(s);
   if (now.step.mesh.shard == 1) return {};
   const bool hsdp = now.step.mesh.replicate > 1;
-  const auto enough = [&](std::int64_t gpus) { return scenario_fits(with_gpus(s, gpus, hsdp)); };
+  const auto enough = [&](std::int64_t gpus) {
+    return scenario_fits(with_gpus(s, gpus, hsdp), beside);
+  };
   std::int64_t too_few = now.cluster.world_size;
   std::int64_t fewest = 2 * too_few;
   while (fewest <= most_gpus && !enough(fewest)) {
@@ -118,14 +121,14 @@ std::vector<Change> more_gpus(const Scenario& s) {
   return {Change{words, with_gpus(s, gpus, hsdp)}};
 }
 
-using Changes = std::vector<Change> (*)(const Scenario&);
+using Changes = std::vector<Change> (*)(const Scenario&, Bytes beside);
 
 // The first of each kind that fits, mildest first.
-std::vector<std::string> singles(const Scenario& s) {
+std::vector<std::string> singles(const Scenario& s, Bytes beside) {
   std::vector<std::string> found;
   for (const Changes kind : {smaller_micro_batches, more_checkpointing, more_sharding, more_gpus}) {
-    for (const Change& change : kind(s)) {
-      if (!scenario_fits(change.scenario)) continue;
+    for (const Change& change : kind(s, beside)) {
+      if (!scenario_fits(change.scenario, beside)) continue;
       found.push_back(change.words);
       break;
     }
@@ -136,31 +139,32 @@ std::vector<std::string> singles(const Scenario& s) {
 }  // namespace
 
 bool fits(const std::vector<RoleMemory>& roles, Bytes capacity) {
-  return std::all_of(roles.begin(), roles.end(),
-                     [&](const RoleMemory& role) { return role.peak <= capacity; });
+  return std::all_of(roles.begin(), roles.end(), [&](const RoleMemory& role) {
+    return role.peak <= capacity && (!role.reserved || role.reserved->out_of_memory.empty());
+  });
 }
 
-std::string smallest_change(const Scenario& scenario) {
-  std::vector<std::string> found = singles(scenario);
+std::string smallest_change(const Scenario& scenario, Bytes beside) {
+  std::vector<std::string> found = singles(scenario, beside);
   if (found.empty()) {
     // Two together: everything that costs no hardware first, then more GPUs on top of it.
     std::vector<Change> bases;
     for (const Changes kind : {more_checkpointing, more_sharding}) {
-      for (Change& change : kind(scenario)) bases.push_back(std::move(change));
+      for (Change& change : kind(scenario, beside)) bases.push_back(std::move(change));
     }
     const std::size_t first_bases = bases.size();
     for (std::size_t i = 0; i < first_bases; ++i) {
-      for (Change& change : more_sharding(bases[i].scenario)) {
+      for (Change& change : more_sharding(bases[i].scenario, beside)) {
         change.words = bases[i].words + " and " + change.words;
         bases.push_back(std::move(change));
       }
     }
     for (const Change& base : bases) {
-      if (scenario_fits(base.scenario)) {
+      if (scenario_fits(base.scenario, beside)) {
         found.push_back(base.words);
         break;
       }
-      const std::vector<std::string> more = singles(base.scenario);
+      const std::vector<std::string> more = singles(base.scenario, beside);
       if (more.empty()) continue;
       found.push_back(base.words + " and " + more.front());
       break;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/forecast/resolve.hpp"
+#include "sim/memory/replay.hpp"
 #include "sim/report/report.hpp"
 
 namespace stepcast {
@@ -14,11 +15,27 @@ namespace stepcast {
 // CUDA context and NCCL's buffers.
 std::vector<RoleMemory> memory_of_roles(const Resolved& resolved, const Schedule& schedule);
 
+// Runs the timeline through the caching allocator with what the GPU has beside the CUDA context and
+// NCCL, and fills RoleMemory::reserved. Where the tensors alone are too much nothing is to be
+// decided any more: then the replay has no limit, and shows what would be reserved.
+std::vector<RoleReplay> replay_within(const Resolved& resolved, const Schedule& schedule,
+                                      const Timeline& timeline, std::vector<RoleMemory>& roles);
+
+// By the tensors, and by the allocator where it was replayed: PyTorch frees its cache before it
+// gives up, so what is reserved does not decide, only what could not be allocated at all.
 bool fits(const std::vector<RoleMemory>& roles, Bytes capacity);
+
+// Bytes that the allocator lost to fragmentation and waiting where it went out of memory.
+Bytes fragmentation(const std::vector<RoleReplay>& replays);
+
+// "expandable_segments true" where the step fits with it and not without; else "".
+std::string change_of_allocator(const Resolved& resolved, const Schedule& schedule,
+                                const Timeline& timeline, const std::vector<RoleReplay>& replays);
 
 // "checkpointing full, or 64 GPUs instead of 8": single changes that fit, else two together, else
 // "" when none was found. The changes tried: a smaller micro-batch, more checkpointing, sharding,
-// more GPUs (doubling, to 65,536).
-std::string smallest_change(const Scenario& scenario);
+// more GPUs (doubling, to 65,536). Candidates are judged by their tensors; `beside`: what the
+// allocator needs on top.
+std::string smallest_change(const Scenario& scenario, Bytes beside = 0);
 
 }  // namespace stepcast

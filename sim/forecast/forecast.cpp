@@ -116,6 +116,7 @@ Forecast forecast(Resolved resolved) {
   report.ops_per_step = static_cast<int>(f.schedule.roles[0].steps[program].ops.size());
   report.capacity = r.cluster.machine.gpu.memory_bytes;
   report.memory = memory_of_roles(r, f.schedule);
+  f.memory = replay_within(r, f.schedule, f.timeline, report.memory);
   report.fits = fits(report.memory, report.capacity);
   report.notes = f.schedule.notes;
   report.notes.insert(report.notes.end(), r.notes.begin(), r.notes.end());
@@ -150,7 +151,10 @@ Forecast forecast(const Scenario& scenario, const ForecastOptions& options) {
     throw at_its_place(scenario, error);
   }
   if (!f.report.fits && options.search_change) {
-    f.report.smallest_change = smallest_change(scenario);
+    f.report.smallest_change = change_of_allocator(f.resolved, f.schedule, f.timeline, f.memory);
+    if (f.report.smallest_change.empty()) {
+      f.report.smallest_change = smallest_change(scenario, fragmentation(f.memory));
+    }
   }
   return f;
 }

@@ -14,6 +14,7 @@
 #include "sim/forecast/perturb.hpp"
 #include "sim/forecast/resolve.hpp"
 #include "sim/forecast/scenario.hpp"
+#include "sim/memory/replay.hpp"
 #include "sim/report/report.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/schedule/timeline.hpp"
@@ -25,6 +26,7 @@ struct Forecast {
   Schedule schedule;
   CostTable costs;
   Timeline timeline;
+  std::vector<RoleReplay> memory;  // through the caching allocator, a role
   Report report;
   std::optional<Perturbed> perturbed;  // where the scenario perturbs ranks
 };

@@ -336,6 +336,11 @@ Resolved resolve(const Scenario& s) {
   r.profile = load_profile(s.profile.value_or("pytorch-eager"));
   r.engine = s.engine.value_or("fluid");
   r.nccl_version = s.nccl_version.value_or("2.28.9");
+  r.allocator.expandable_segments = s.expandable_segments.value_or(false);
+  if (s.max_split_size_mb) {
+    r.allocator.max_split_size =
+        static_cast<Bytes>(*s.max_split_size_mb * static_cast<double>(mib));
+  }
   r.first_step = s.step.value_or("steady") == "first";
 
   TrainingStep& step = r.step;

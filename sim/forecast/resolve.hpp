@@ -10,6 +10,7 @@
 #include "sim/forecast/perturbation.hpp"
 #include "sim/forecast/scenario.hpp"
 #include "sim/kernels/profile.hpp"
+#include "sim/memory/caching_allocator.hpp"
 #include "sim/strategies/strategy.hpp"
 #include "topologies/topology.hpp"
 
@@ -24,6 +25,7 @@ struct Resolved {
   LoaderRates loader;  // where step.loader.modelled
   std::vector<Perturbation> perturbations;
   Seconds nccl_timeout = 600;      // PyTorch's default of process groups with NCCL
+  AllocatorOptions allocator;      // its capacity is not set here
   bool first_step = false;         // report the first step, not the steady one
   std::vector<std::string> notes;  // what was mapped or chosen for the user
 };

@@ -58,6 +58,8 @@ struct Scenario {
   std::optional<bool> sync_every_step;
   std::optional<std::vector<std::string>> perturb;
   std::optional<double> nccl_timeout;
+  std::optional<bool> expandable_segments;
+  std::optional<double> max_split_size_mb;
 
   std::map<std::string, Where> said;  // where each key was set, for messages
 
@@ -202,6 +204,12 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
                          "(default 600)",
                          1, 1e7),
         s.nccl_timeout);
+  visit(forecast.word("expandable_segments",
+                      "PYTORCH_CUDA_ALLOC_CONF's, of the caching allocator (default false)"),
+        s.expandable_segments);
+  visit(forecast.range("max_split_size_mb",
+                       "the same: blocks above it, MiB, are not split (default: all are)", 21, 1e6),
+        s.max_split_size_mb);
 }
 
 // "seq_len" -> "--seq-len".

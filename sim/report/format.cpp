@@ -66,4 +66,38 @@ std::string human_count(double count) {
 
 std::string percent(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
 
+namespace {
+
+std::size_t characters(const std::string& text) {  // of UTF-8
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
+}  // namespace
+
+std::string padded(const std::string& text, std::size_t width) {
+  const std::size_t length = characters(text);
+  return text + std::string(length < width ? width - length : 1, ' ');
+}
+
+std::string folded(const std::string& margin, const std::string& words, std::size_t width) {
+  std::string text;
+  std::string line = margin;
+  bool fresh = true;
+  for (std::size_t at = 0; at < words.size();) {
+    const std::size_t end = std::min(words.find(' ', at), words.size());
+    const std::string word = words.substr(at, end - at);
+    if (!fresh && characters(line) + 1 + characters(word) > width) {
+      text += line + "\n";
+      line = std::string(characters(margin), ' ');
+      fresh = true;
+    }
+    line += (fresh ? "" : " ") + word;
+    fresh = false;
+    at = end + 1;
+  }
+  return text + line + "\n";
+}
+
 }  // namespace stepcast

@@ -47,16 +47,28 @@ Json sent_json(const Report& r) {
   return sent;
 }
 
+Json reserved_json(const RoleMemory& role) {
+  if (!role.reserved) return {};
+  const ReservedMemory& r = *role.reserved;
+  return {{"peak", r.peak},
+          {"peak_moment", r.moment},
+          {"allocated", r.allocated},
+          {"waiting", r.waiting},
+          {"cached", r.cached},
+          {"peak_active", r.peak_active},
+          {"retries", r.retries},
+          {"retry_wait_s", r.retry_wait},
+          {"out_of_memory", r.out_of_memory.empty() ? Json() : Json(r.out_of_memory)}};
+}
+
 Json memory_json(const Report& r) {
   Json roles = Json::object();
   for (const RoleMemory& role : r.memory) {
     Json by_kind = Json::object();
     for (const MemoryRow& row : role.rows) by_kind[row.kind] = row.bytes;
-    roles[role.role] = {{"ranks", role.ranks},
-                        {"peak", role.peak},
-                        {"peak_moment", role.peak_moment},
-                        {"persistent", role.persistent},
-                        {"at_peak", by_kind}};
+    roles[role.role] = {
+        {"ranks", role.ranks},           {"peak", role.peak},  {"peak_moment", role.peak_moment},
+        {"persistent", role.persistent}, {"at_peak", by_kind}, {"reserved", reserved_json(role)}};
   }
   return roles;
 }

@@ -191,7 +191,8 @@ class Picture {
            ".bg{fill:#fff}.grid{stroke:#ddd}.in{fill:#fff;font-size:11px}.lane{fill:#f4f4f6}"
            ".fwd{fill:#3d7ddb}.rec{fill:#6fb7d6}.bwd{fill:#28549b}.opt{fill:#7a4fb5}"
            ".ag{fill:#e08a1e}.rs{fill:#c8452f}.ar{fill:#b83280}.cp{fill:#8a8f98}.ho{fill:#5f9e6e}"
-           ".mem{fill:#3d7ddb;fill-opacity:.25;stroke:#3d7ddb}.cap{stroke:#c8452f;"
+           ".mem{fill:#3d7ddb;fill-opacity:.25;stroke:#3d7ddb}.res{fill:none;stroke:#e08a1e}.cap{"
+           "stroke:#c8452f;"
            "stroke-dasharray:5 4}"
            "@media(prefers-color-scheme:dark){text{fill:#ddd}.bg{fill:#16181d}.grid{stroke:#333}"
            ".lane{fill:#1e2128}}</style>\n";
@@ -280,6 +281,7 @@ class Picture {
   void draw_memory(int y) {
     Bytes most = options_.capacity;
     for (const MemorySample* sample : samples_) most = std::max(most, sample->allocated);
+    if (options_.replay != nullptr) most = std::max(most, options_.replay->peak_reserved);
     if (most == 0) return;
     const auto y_of = [&](Bytes bytes) {
       return y + memory_height * (1.0 - static_cast<double>(bytes) / static_cast<double>(most));
@@ -294,7 +296,11 @@ class Picture {
     }
     path += fmt::format(" H{} V{} Z", left + plot_width_, y + memory_height);
     out_ += fmt::format("<path class=\"mem\" d=\"{}\"/>\n", path);
+    draw_reserved(y_of);
     out_ += fmt::format("<text x=\"12\" y=\"{}\">allocated</text>\n", y + 14);
+    if (options_.replay != nullptr) {
+      out_ += fmt::format("<text x=\"12\" y=\"{}\">and reserved (line)</text>\n", y + 46);
+    }
     out_ += fmt::format("<text x=\"12\" y=\"{}\">to {:.1f} GB</text>\n", y + 30,
                         static_cast<double>(most) / 1e9);
     if (options_.capacity > 0) {
@@ -302,6 +308,24 @@ class Picture {
       out_ += fmt::format("<line class=\"cap\" x1=\"{}\" y1=\"{:.1f}\" x2=\"{}\" y2=\"{:.1f}\"/>\n",
                           left, line, left + plot_width_, line);
     }
+  }
+
+  template <typename YOf>
+  void draw_reserved(const YOf& y_of) {
+    if (options_.replay == nullptr) return;
+    std::string path;
+    std::size_t from = 0;
+    Bytes last = -1;
+    for (const ReservedSample& sample : options_.replay->samples) {
+      if (sample.step != step_) continue;
+      const double x = path.empty() ? left : x_of(reached(sample.op, from));
+      if (path.empty()) path = fmt::format("M{:.1f} {:.1f}", x, y_of(sample.reserved));
+      if (sample.reserved != last)
+        path += fmt::format(" H{:.1f} V{:.1f}", x, y_of(sample.reserved));
+      last = sample.reserved;
+    }
+    if (path.empty()) return;
+    out_ += fmt::format("<path class=\"res\" d=\"{} H{}\"/>\n", path, left + plot_width_);
   }
 
   void draw_legend(int y) {

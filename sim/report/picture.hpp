@@ -16,6 +16,7 @@
 
 #include <string>
 
+#include "sim/memory/replay.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/schedule/timeline.hpp"
 
@@ -24,9 +25,10 @@ namespace stepcast {
 struct PictureOptions {
   int step = -1;  // executed step to draw; -1: the last
   std::int32_t role = 0;
-  int width = 1100;    // pixels
-  std::string title;   // "" takes the schedule's name
-  Bytes capacity = 0;  // of the GPU: a line in the memory curve; 0: none
+  int width = 1100;                    // pixels
+  std::string title;                   // "" takes the schedule's name
+  Bytes capacity = 0;                  // of the GPU: a line in the memory curve; 0: none
+  const RoleReplay* replay = nullptr;  // of that role: the reserved memory as a second line
 };
 
 std::string to_picture(const Schedule& schedule, const Timeline& timeline,

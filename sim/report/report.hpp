@@ -16,13 +16,28 @@ struct MemoryRow {
   Bytes bytes = 0;   // at the peak
 };
 
+// What PyTorch's caching allocator keeps reserved for the tensors (sim/memory/replay.hpp); the CUDA
+// context and NCCL's buffers come on top.
+struct ReservedMemory {
+  Bytes peak = 0;
+  std::string moment;      // the op that reached it
+  Bytes allocated = 0;     // of it: tensors,
+  Bytes waiting = 0;       // freed, but a stream that used them has not passed,
+  Bytes cached = 0;        // and free blocks
+  Bytes peak_active = 0;   // tensors and waiting, at their own peak
+  int retries = 0;         // a step: the device was full, the cache was freed
+  Seconds retry_wait = 0;  // and the host waited at least this long, which the step time leaves out
+  std::string out_of_memory;  // who asked for what, and what was held; empty: nobody went without
+};
+
 struct RoleMemory {
   std::string role;
   int ranks = 0;
-  Bytes peak = 0;               // sum of the rows
-  std::vector<MemoryRow> rows;  // at the peak, largest first
-  std::string peak_moment;      // "backward.compute.layers.31"
-  Bytes persistent = 0;         // between steps
+  Bytes peak = 0;                          // sum of the rows
+  std::vector<MemoryRow> rows;             // at the peak, largest first
+  std::string peak_moment;                 // "backward.compute.layers.31"
+  Bytes persistent = 0;                    // between steps
+  std::optional<ReservedMemory> reserved = {};  // none: the step was not timed
 };
 
 struct Report {

@@ -73,23 +73,7 @@ class Page {
 
   // Words after a margin, folded at the page's width.
   void folded(const std::string& margin, const std::string& words) {
-    std::string current = margin;
-    const std::string rest(margin.size(), ' ');
-    bool fresh = true;
-    for (std::size_t at = 0; at < words.size();) {
-      const std::size_t end = std::min(words.find(' ', at), words.size());
-      const std::string word = words.substr(at, end - at);
-      const auto width = static_cast<std::size_t>(options_.width);
-      if (!fresh && current.size() + 1 + word.size() > width) {
-        text_ += current + "\n";
-        current = rest;
-        fresh = true;
-      }
-      current += (fresh ? "" : " ") + word;
-      fresh = false;
-      at = end + 1;
-    }
-    text_ += current + "\n";
+    text_ += stepcast::folded(margin, words, static_cast<std::size_t>(options_.width));
   }
 
   std::string bar(double fraction) const {
@@ -233,9 +217,25 @@ class Page {
         rows += fmt::format("{}{} {}", rows.empty() ? "" : ", ", kind, human_gib(row.bytes));
       }
       folded("  ", rows);
+      if (role.reserved) reserved(*role.reserved);
     }
     if (!r_.smallest_change.empty()) folded("  smallest change that fits: ", r_.smallest_change);
     blank();
+  }
+
+  void reserved(const ReservedMemory& r) {
+    if (!r.out_of_memory.empty()) folded("  out of memory: ", r.out_of_memory);
+    std::string parts = "tensors " + human_gib(r.allocated);
+    if (r.waiting > 0) parts += ", freed but not passed by a stream " + human_gib(r.waiting);
+    parts += ", cached " + human_gib(r.cached);
+    folded("  ", fmt::format("the allocator reserves {} at most{}: {}", human_gib(r.peak),
+                             r.moment.empty() ? "" : ", at " + r.moment, parts));
+    if (r.retries > 0) {
+      folded("  ",
+             fmt::format("{} cudaMalloc retr{} a step: the cache is freed after the device is "
+                         "waited for, at least {} more than the step time says",
+                         r.retries, r.retries == 1 ? "y" : "ies", human_seconds(r.retry_wait)));
+    }
   }
 
   void trust() {

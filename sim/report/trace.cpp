@@ -28,8 +28,9 @@ std::string_view to_string(Bound bound) {
 
 class Tracer {
  public:
-  Tracer(const Schedule& schedule, const CostTable& costs, const Timeline& timeline)
-      : schedule_(schedule), costs_(costs), timeline_(timeline) {
+  Tracer(const Schedule& schedule, const CostTable& costs, const Timeline& timeline,
+         const std::vector<RoleReplay>& memory)
+      : schedule_(schedule), costs_(costs), timeline_(timeline), memory_(memory) {
     for (const Role& role : schedule.roles) {
       auto& names = names_.emplace_back();
       for (const StepProgram& step : role.steps) names.push_back(op_names(schedule, step));
@@ -49,6 +50,7 @@ class Tracer {
       event(R"("ph":"C","name":"allocated","pid":{},"ts":{:.3f},"args":{{"bytes":{}}})",
             sample.role, sample.time * 1e6, sample.allocated);
     }
+    for (std::size_t role = 0; role < memory_.size(); ++role) add_replay(role);
     out_.replace(out_.size() - 2, 2, "\n]}\n");
     return std::move(out_);
   }
@@ -59,6 +61,21 @@ class Tracer {
     out_ += '{';
     fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
     out_ += "},\n";
+  }
+
+  // Only where a level changes: most allocs find their memory in the cache.
+  void add_replay(std::size_t role) {
+    Bytes active = -1, reserved = -1;
+    for (const ReservedSample& sample : memory_[role].samples) {
+      const auto counter = [&](const char* name, Bytes bytes, Bytes& last) {
+        if (bytes == last) return;
+        last = bytes;
+        event(R"("ph":"C","name":"{}","pid":{},"ts":{:.3f},"args":{{"bytes":{}}})", name, role,
+              sample.time * 1e6, bytes);
+      };
+      counter("active", sample.active, active);
+      counter("reserved", sample.reserved, reserved);
+    }
   }
 
   void name_track(int role, int tid, const std::string& name, int order) {
@@ -140,6 +157,7 @@ class Tracer {
   const Schedule& schedule_;
   const CostTable& costs_;
   const Timeline& timeline_;
+  const std::vector<RoleReplay>& memory_;
   std::vector<std::vector<std::vector<std::string>>> names_;  // [role][program][op]
   std::string out_;
 };
@@ -148,8 +166,9 @@ class Tracer {
 
 int trace_stream_number(StreamIndex stream) { return stream == 0 ? 7 : 12 + 4 * stream; }
 
-std::string to_trace(const Schedule& schedule, const CostTable& costs, const Timeline& timeline) {
-  return Tracer(schedule, costs, timeline).run();
+std::string to_trace(const Schedule& schedule, const CostTable& costs, const Timeline& timeline,
+                     const std::vector<RoleReplay>& memory) {
+  return Tracer(schedule, costs, timeline, memory).run();
 }
 
 }  // namespace stepcast

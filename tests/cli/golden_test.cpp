@@ -32,3 +32,14 @@ TEST_CASE("the README shows what the program prints") {
   REQUIRE_FALSE(page.empty());
   CHECK(readme.find("```text\n" + page + "```\n") != std::string::npos);
 }
+
+TEST_CASE("docs/memory.md shows what the program prints") {
+  const std::string page = read(STEPCAST_SOURCE_DIR "/docs/memory.md");
+  for (const char* name : {"memory-params", "volume-params"}) {
+    const std::string text =
+        read(STEPCAST_SOURCE_DIR "/tests/golden/" + (name + std::string(".txt")));
+    CAPTURE(name);
+    REQUIRE_FALSE(text.empty());
+    CHECK(page.find("```text\n" + text + "```\n") != std::string::npos);
+  }
+}
