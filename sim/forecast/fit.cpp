@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/error.hpp"
+#include "sim/forecast/forecast.hpp"
 
 namespace stepcast {
 
@@ -19,17 +20,24 @@ struct Change {
 
 constexpr std::int64_t most_gpus = 65536;
 
-bool scenario_fits(const Scenario& scenario, Bytes beside) {
+// Tensors far below the capacity need no second look; near it the allocator decides. Published jobs
+// reserve up to 1.41 times what they allocate.
+constexpr double near_capacity = 0.7;
+
+bool scenario_fits(const Scenario& scenario) {
   try {
     const Resolved r = resolve(scenario);
-    const Bytes room = r.cluster.machine.gpu.memory_bytes - beside;
-    return fits(memory_of_roles(r, build_schedule(r.step)), room);
+    const Bytes capacity = r.cluster.machine.gpu.memory_bytes;
+    const std::vector<RoleMemory> roles = memory_of_roles(r, build_schedule(r.step));
+    if (!fits(roles, capacity)) return false;
+    if (fits(roles, static_cast<Bytes>(near_capacity * static_cast<double>(capacity)))) return true;
+    return forecast(r).report.fits;
   } catch (const InputError&) {
     return false;  // not a scenario: a strategy without that option, a machine without a NIC
   }
 }
 
-std::vector<Change> smaller_micro_batches(const Scenario& s, Bytes) {
+std::vector<Change> smaller_micro_batches(const Scenario& s) {
   std::vector<Change> list;
   for (std::int64_t b = s.micro_batch.value_or(1) / 2; b >= 1; b /= 2) {
     Change change{fmt::format("micro-batch {} instead of {}", b, *s.micro_batch), s};
@@ -39,7 +47,7 @@ std::vector<Change> smaller_micro_batches(const Scenario& s, Bytes) {
   return list;
 }
 
-std::vector<Change> more_checkpointing(const Scenario& s, Bytes) {
+std::vector<Change> more_checkpointing(const Scenario& s) {
   std::vector<Change> list;
   const std::string now = s.checkpointing.value_or("none");
   for (const char* level : {"selective", "full"}) {
@@ -51,7 +59,7 @@ std::vector<Change> more_checkpointing(const Scenario& s, Bytes) {
   return list;
 }
 
-std::vector<Change> more_sharding(const Scenario& s, Bytes) {
+std::vector<Change> more_sharding(const Scenario& s) {
   std::vector<Change> list;
   const StrategyChoice now = resolve_strategy(s);
   const auto with = [&](const char* words, StrategyKind kind) {
@@ -93,13 +101,11 @@ Scenario with_gpus(const Scenario& s, std::int64_t gpus, bool hsdp) {
 
 // More GPUs help only where something is sharded over them: the fewest that fit, in whole nodes.
 // Memory a GPU falls with their number, so the fewest are found by doubling and then halving.
-std::vector<Change> more_gpus(const Scenario& s, Bytes beside) {
+std::vector<Change> more_gpus(const Scenario& s) {
   const Resolved now = resolve(s);
   if (now.step.mesh.shard == 1) return {};
   const bool hsdp = now.step.mesh.replicate > 1;
-  const auto enough = [&](std::int64_t gpus) {
-    return scenario_fits(with_gpus(s, gpus, hsdp), beside);
-  };
+  const auto enough = [&](std::int64_t gpus) { return scenario_fits(with_gpus(s, gpus, hsdp)); };
   std::int64_t too_few = now.cluster.world_size;
   std::int64_t fewest = 2 * too_few;
   while (fewest <= most_gpus && !enough(fewest)) {
@@ -121,14 +127,14 @@ std::vector<Change> more_gpus(const Scenario& s, Bytes beside) {
   return {Change{words, with_gpus(s, gpus, hsdp)}};
 }
 
-using Changes = std::vector<Change> (*)(const Scenario&, Bytes beside);
+using Changes = std::vector<Change> (*)(const Scenario&);
 
 // The first of each kind that fits, mildest first.
-std::vector<std::string> singles(const Scenario& s, Bytes beside) {
+std::vector<std::string> singles(const Scenario& s) {
   std::vector<std::string> found;
   for (const Changes kind : {smaller_micro_batches, more_checkpointing, more_sharding, more_gpus}) {
-    for (const Change& change : kind(s, beside)) {
-      if (!scenario_fits(change.scenario, beside)) continue;
+    for (const Change& change : kind(s)) {
+      if (!scenario_fits(change.scenario)) continue;
       found.push_back(change.words);
       break;
     }
@@ -144,27 +150,27 @@ bool fits(const std::vector<RoleMemory>& roles, Bytes capacity) {
   });
 }
 
-std::string smallest_change(const Scenario& scenario, Bytes beside) {
-  std::vector<std::string> found = singles(scenario, beside);
+std::string smallest_change(const Scenario& scenario) {
+  std::vector<std::string> found = singles(scenario);
   if (found.empty()) {
     // Two together: everything that costs no hardware first, then more GPUs on top of it.
     std::vector<Change> bases;
     for (const Changes kind : {more_checkpointing, more_sharding}) {
-      for (Change& change : kind(scenario, beside)) bases.push_back(std::move(change));
+      for (Change& change : kind(scenario)) bases.push_back(std::move(change));
     }
     const std::size_t first_bases = bases.size();
     for (std::size_t i = 0; i < first_bases; ++i) {
-      for (Change& change : more_sharding(bases[i].scenario, beside)) {
+      for (Change& change : more_sharding(bases[i].scenario)) {
         change.words = bases[i].words + " and " + change.words;
         bases.push_back(std::move(change));
       }
     }
     for (const Change& base : bases) {
-      if (scenario_fits(base.scenario, beside)) {
+      if (scenario_fits(base.scenario)) {
         found.push_back(base.words);
         break;
       }
-      const std::vector<std::string> more = singles(base.scenario, beside);
+      const std::vector<std::string> more = singles(base.scenario);
       if (more.empty()) continue;
       found.push_back(base.words + " and " + more.front());
       break;

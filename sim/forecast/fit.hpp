@@ -1,6 +1,7 @@
 #pragma once
 // Does the step fit, and if not: what is the smallest change that does? Found by trying: each
-// candidate is resolved, scheduled and replayed through the allocator's ledger; none is timed.
+// candidate is resolved, scheduled and counted by the ledger; those that come near the capacity are
+// timed and replayed through the caching allocator, as the forecast is.
 
 #include <string>
 #include <vector>
@@ -25,17 +26,13 @@ std::vector<RoleReplay> replay_within(const Resolved& resolved, const Schedule& 
 // gives up, so what is reserved does not decide, only what could not be allocated at all.
 bool fits(const std::vector<RoleMemory>& roles, Bytes capacity);
 
-// Bytes that the allocator lost to fragmentation and waiting where it went out of memory.
-Bytes fragmentation(const std::vector<RoleReplay>& replays);
-
 // "expandable_segments true" where the step fits with it and not without; else "".
 std::string change_of_allocator(const Resolved& resolved, const Schedule& schedule,
                                 const Timeline& timeline, const std::vector<RoleReplay>& replays);
 
 // "checkpointing full, or 64 GPUs instead of 8": single changes that fit, else two together, else
 // "" when none was found. The changes tried: a smaller micro-batch, more checkpointing, sharding,
-// more GPUs (doubling, to 65,536). Candidates are judged by their tensors; `beside`: what the
-// allocator needs on top.
-std::string smallest_change(const Scenario& scenario, Bytes beside = 0);
+// more GPUs (doubling, to 65,536).
+std::string smallest_change(const Scenario& scenario);
 
 }  // namespace stepcast

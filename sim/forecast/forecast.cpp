@@ -153,7 +153,7 @@ Forecast forecast(const Scenario& scenario, const ForecastOptions& options) {
   if (!f.report.fits && options.search_change) {
     f.report.smallest_change = change_of_allocator(f.resolved, f.schedule, f.timeline, f.memory);
     if (f.report.smallest_change.empty()) {
-      f.report.smallest_change = smallest_change(scenario, fragmentation(f.memory));
+      f.report.smallest_change = smallest_change(scenario);
     }
   }
   return f;

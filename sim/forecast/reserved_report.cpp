@@ -60,16 +60,6 @@ std::vector<RoleReplay> replay_within(const Resolved& resolved, const Schedule& 
   return replays;
 }
 
-Bytes fragmentation(const std::vector<RoleReplay>& replays) {
-  Bytes most = 0;
-  for (const RoleReplay& replay : replays) {
-    for (const OutOfMemory& out : replay.out_of_memory) {
-      most = std::max(most, out.at.waiting + out.at.cached);
-    }
-  }
-  return most;
-}
-
 std::string change_of_allocator(const Resolved& resolved, const Schedule& schedule,
                                 const Timeline& timeline, const std::vector<RoleReplay>& replays) {
   if (!out_of_memory(replays) || resolved.allocator.expandable_segments) return "";

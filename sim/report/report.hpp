@@ -33,10 +33,10 @@ struct ReservedMemory {
 struct RoleMemory {
   std::string role;
   int ranks = 0;
-  Bytes peak = 0;                          // sum of the rows
-  std::vector<MemoryRow> rows;             // at the peak, largest first
-  std::string peak_moment;                 // "backward.compute.layers.31"
-  Bytes persistent = 0;                    // between steps
+  Bytes peak = 0;                               // sum of the rows
+  std::vector<MemoryRow> rows;                  // at the peak, largest first
+  std::string peak_moment;                      // "backward.compute.layers.31"
+  Bytes persistent = 0;                         // between steps
   std::optional<ReservedMemory> reserved = {};  // none: the step was not timed
 };
 
