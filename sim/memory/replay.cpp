@@ -39,6 +39,7 @@ class Replay {
     for (std::size_t b = 0; b < held.size() && result_.out_of_memory.empty(); ++b) {
       if (held[b]) allocate(static_cast<BufferIndex>(b), -1, -1);
     }
+    result_.event_samples.assign(allocator_.events().size(), -1);
   }
 
   void run_step(std::int32_t step) {
@@ -220,9 +221,8 @@ class Replay {
   // Events since the last sample belong to the one that is about to be made.
   void mark_events() {
     if (!record_) return;
-    const bool before = result_.samples.empty() && ends_.empty();
     result_.event_samples.resize(allocator_.events().size(),
-                                 before ? -1 : static_cast<std::int32_t>(result_.samples.size()));
+                                 static_cast<std::int32_t>(result_.samples.size()));
   }
 
   void finish() {

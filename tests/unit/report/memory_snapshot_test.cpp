@@ -215,6 +215,7 @@ TEST_CASE("the snapshot lists segments, traces and settings as PyTorch does") {
         "free_requested free_requested free_completed "  // a (recorded), small
         "segment_alloc alloc alloc "                     // a anew, small from the cache
         "free_requested free_requested free_completed ");
+  CHECK(snapshot["device_traces"][0][1]["frames"][1]["filename"] == "construction");  // weight
   const Json& first_a = snapshot["device_traces"][0][3];
   CHECK(first_a["size"] == 30 * mib);
   CHECK(first_a["frames"][0]["name"] == "a");
