@@ -21,8 +21,8 @@ constexpr const char* of_sizes[] = {"model",         "params",      "gpus",
                                     "nodes",         "cluster",     "gpu",
                                     "gpus_per_node", "shard_group", "accumulation"};
 // What the activations depend on.
-constexpr const char* of_layers[] = {"seq_len", "micro_batch", "checkpointing", "fused_attention",
-                                     "profile"};
+constexpr const char* of_layers[] = {"seq_len",       "image_size",      "micro_batch",
+                                     "checkpointing", "fused_attention", "profile"};
 // Of the machine, for the messages that NCCL routes.
 constexpr const char* of_network[] = {"fabric",   "network",        "oversubscription",
                                       "nic_gbps", "gpudirect_rdma", "nccl_version"};
@@ -89,7 +89,7 @@ Compared compared(const Scenario& s) {
   refuse_unused_keys(s);
   Compared c;
   if (s.model) {
-    c.loaded = load_model(*s.model, s.seq_len.value_or(0));
+    c.loaded = load_model(*s.model, s.seq_len.value_or(0), s.image_size.value_or(0));
     c.model = c.loaded->name;
     c.parameters = c.loaded->parameter_elements();
   } else {
