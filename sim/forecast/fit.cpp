@@ -26,7 +26,8 @@ constexpr double near_capacity = 0.7;
 
 bool scenario_fits(const Scenario& scenario) {
   try {
-    const Resolved r = resolve(scenario);
+    Resolved r = resolve(scenario);
+    r.perturbations.clear();  // they cost time, not memory
     const Bytes capacity = r.cluster.machine.gpu.memory_bytes;
     const std::vector<RoleMemory> roles = memory_of_roles(r, build_schedule(r.step));
     if (!fits(roles, capacity)) return false;

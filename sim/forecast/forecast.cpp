@@ -64,27 +64,17 @@ void add_speed(const Resolved& r, Report& report) {
   const TrainingStep& step = r.step;
   const Workload& w = step.workload;
   const double samples_per_gpu = static_cast<double>(w.micro_batch) * step.accumulation;
-<<<<<<< ours
   // Ranks that have run out of data (join) train on nothing.
   const int world = r.cluster.world_size;
   report.samples_per_step = samples_per_gpu * (world - step.strategy.join_early_ranks.value_or(0));
   report.samples_per_second = report.samples_per_step / report.step_time;
   report.samples_per_second_per_gpu = report.samples_per_second / world;
-=======
-  report.samples_per_step = samples_per_gpu * r.cluster.world_size;
-  report.samples_per_second = report.samples_per_step / report.step_time;
-  report.samples_per_second_per_gpu = samples_per_gpu / report.step_time;
->>>>>>> theirs
   report.flops_per_sample = model_flops_per_sample(step.model, w);
   if (!report.images) {
     const auto tokens = static_cast<double>(w.seq_len);
     report.tokens_per_step = report.samples_per_step * tokens;
     report.tokens_per_second = report.tokens_per_step / report.step_time;
-<<<<<<< ours
     report.tokens_per_second_per_gpu = report.samples_per_second_per_gpu * tokens;
-=======
-    report.tokens_per_second_per_gpu = samples_per_gpu * tokens / report.step_time;
->>>>>>> theirs
     report.flops_per_token = model_flops_per_token(step.model, w.seq_len);
   }
   report.tflops_per_gpu = report.samples_per_second_per_gpu * report.flops_per_sample / 1e12;

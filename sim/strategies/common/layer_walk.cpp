@@ -92,18 +92,12 @@ LayerWalk::LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamI
     }
   }
   const bool images = takes_images(model.architecture.family);
-<<<<<<< ours
   const char* name = images ? "images" : "tokens";
   const Dtype dtype = images ? Dtype::fp32 : Dtype::int64;
   const Bytes bytes = input_bytes(model, step.workload) -
                       (step.workload.loss_apart ? label_bytes(model, step.workload) : 0);
   inputs_ = inputs >= 0 ? builder.buffer(name, BufferKind::input, dtype, bytes, inputs)
                         : builder.persistent(name, BufferKind::input, dtype, bytes);
-=======
-  inputs_ =
-      builder.persistent(images ? "images" : "tokens", BufferKind::input,
-                         images ? Dtype::fp32 : Dtype::int64, input_bytes(model, step.workload));
->>>>>>> theirs
   find_tied_parameter();
 }
 
@@ -156,7 +150,6 @@ void LayerWalk::load_inputs(int micro_batch) {
   loader_.next_batch(micro_batch);
   builder_.at(Phase::load, -1, micro_batch);
   const View inputs = builder_.whole(inputs_);
-<<<<<<< ours
   if (input_stream_ >= 0) builder_.alloc(inputs_);
   last_compute_ =
       builder_.copy(verb_inputs, CopyKind::host_to_device, input_stream_ >= 0 ? input_stream_ : compute_,
@@ -196,10 +189,6 @@ OpIndex LayerWalk::run(StreamIndex stream, const Kernel& kernel, std::span<const
   const OpIndex op = builder_.one_kernel(kernel.name, stream, kernel, reads, writes);
   if (stream == compute_) last_compute_ = op;
   return op;
-=======
-  last_compute_ = builder_.copy(verb_inputs, CopyKind::host_to_device, compute_, inputs.bytes, {},
-                                ViewList(inputs));
->>>>>>> theirs
 }
 
 void LayerWalk::begin_forward(int layer, int micro_batch) {

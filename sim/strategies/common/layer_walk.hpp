@@ -37,13 +37,8 @@ class LayerWalk {
   const LayerWork& work(int layer) const { return plan(layer).work; }
   UnitIndex unit(int layer) const { return units_[static_cast<std::size_t>(layer)]; }
 
-<<<<<<< ours
   // The main lane takes a micro-batch from the loader: token ids or images, and labels (none where
   // the loss is apart) come to the GPU.
-=======
-  // The main lane takes a micro-batch from the loader: token ids or images, and labels. They come
-  // to the GPU on the compute stream.
->>>>>>> theirs
   void load_inputs(int micro_batch);
   // With a stream of their own: the end of the inputs, once backward is issued.
   void drop_inputs();

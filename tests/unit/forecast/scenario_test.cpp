@@ -111,7 +111,7 @@ TEST_CASE("every key is listed once, with help and a group") {
 <<<<<<< ours
   CHECK(names.size() > 60);
 =======
-  CHECK(names.size() == 54);
+  CHECK(names.size() == 56);
 >>>>>>> theirs
   CHECK(flag_of("gradient_as_bucket_view") == "--gradient-as-bucket-view");
 }
