@@ -108,10 +108,6 @@ TEST_CASE("every key is listed once, with help and a group") {
     CHECK(std::string(key.help).size() > 5);
     CHECK(std::string(key.group).size() > 3);
   });
-<<<<<<< ours
   CHECK(names.size() > 60);
-=======
-  CHECK(names.size() == 56);
->>>>>>> theirs
   CHECK(flag_of("gradient_as_bucket_view") == "--gradient-as-bucket-view");
 }
