@@ -1,10 +1,11 @@
 #pragma once
-// A short list of views without a heap allocation: what one op reads or writes.
+// What one op reads or writes: a list of views, without a heap allocation as long as it is short
+// (the replica of a block with many experts is not).
 
 #include <array>
 #include <span>
+#include <vector>
 
-#include "base/error.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace stepcast {
@@ -18,8 +19,12 @@ class ViewList {
   // do not exist.
   ViewList& add(View view) {
     if (view.buffer < 0 || view.bytes == 0) return *this;
-    STEPCAST_ASSERT(count_ < views_.size(), "an op with too many views");
-    views_[count_++] = view;
+    if (count_ < views_.size()) {
+      views_[count_++] = view;
+      return *this;
+    }
+    if (many_.empty()) many_.assign(views_.begin(), views_.end());
+    many_.push_back(view);
     return *this;
   }
   ViewList& add(std::span<const View> views) {
@@ -28,12 +33,14 @@ class ViewList {
   }
 
   operator std::span<const View>() const {  // NOLINT(google-explicit-constructor)
+    if (!many_.empty()) return many_;
     return {views_.data(), count_};
   }
 
  private:
   std::array<View, 24> views_{};
   std::size_t count_ = 0;
+  std::vector<View> many_;  // all of them, once they are more than fit
 };
 
 }  // namespace stepcast
