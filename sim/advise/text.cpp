@@ -8,26 +8,6 @@
 namespace stepcast {
 namespace {
 
-constexpr std::size_t width = 96;
-
-std::string folded(const std::string& margin, const std::string& words) {
-  std::string text, current = margin;
-  bool fresh = true;
-  for (std::size_t at = 0; at < words.size();) {
-    const std::size_t end = std::min(words.find(' ', at), words.size());
-    const std::string word = words.substr(at, end - at);
-    if (!fresh && current.size() + 1 + word.size() > width) {
-      text += current + "\n";
-      current = std::string(margin.size(), ' ');
-      fresh = true;
-    }
-    current += (fresh ? "" : " ") + word;
-    fresh = false;
-    at = end + 1;
-  }
-  return text + current + "\n";
-}
-
 std::string candidates(const Advice& advice) {
   std::string text =
       fmt::format("{:<15}{:>11}{:>11}{:>13}{:>15}   {:<5}{:>10}{:>11}\n", "a GPU holds", "peak",

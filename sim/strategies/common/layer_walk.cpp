@@ -151,9 +151,9 @@ void LayerWalk::load_inputs(int micro_batch) {
   builder_.at(Phase::load, -1, micro_batch);
   const View inputs = builder_.whole(inputs_);
   if (input_stream_ >= 0) builder_.alloc(inputs_);
-  last_compute_ =
-      builder_.copy(verb_inputs, CopyKind::host_to_device, input_stream_ >= 0 ? input_stream_ : compute_,
-                    inputs.bytes, {}, ViewList(inputs));
+  last_compute_ = builder_.copy(verb_inputs, CopyKind::host_to_device,
+                                input_stream_ >= 0 ? input_stream_ : compute_, inputs.bytes, {},
+                                ViewList(inputs));
   if (input_stream_ >= 0) builder_.stream_wait(compute_, last_compute_);
 }
 

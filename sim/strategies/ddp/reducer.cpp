@@ -222,9 +222,9 @@ void Reducer::zero_gradients(LayerWalk& walk) {
   const std::vector<View> all = gradients();
   const auto tensors = static_cast<std::int64_t>(step_.model.parameters.size());
   // A fused or foreach optimizer zeroes many tensors a launch.
-  const std::int64_t launches =
-      step_.optimizer == OptimizerKind::adamw_unfused ? tensors
-                                                      : ceil_div(tensors, zero_tensors_a_launch);
+  const std::int64_t launches = step_.optimizer == OptimizerKind::adamw_unfused
+                                    ? tensors
+                                    : ceil_div(tensors, zero_tensors_a_launch);
   run(verb_zero, 0, sum_of(all), static_cast<int>(launches), {}, all, walk);
 }
 

@@ -37,9 +37,9 @@ struct State {
       parts.add(layer.first_parameter, layer.parameter_count, buffer);
       parameters.push_back(builder.whole(buffer));
     }
-    moments = builder.whole(builder.persistent(
-        "optimizer_state", BufferKind::optimizer_state, step.precision.moments,
-        step.model.parameter_elements() * optimizer_state_bytes(step)));
+    moments = builder.whole(
+        builder.persistent("optimizer_state", BufferKind::optimizer_state, step.precision.moments,
+                           step.model.parameter_elements() * optimizer_state_bytes(step)));
   }
 
   static std::vector<Bytes> bytes_of_parameters(const TrainingStep& step) {
