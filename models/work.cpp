@@ -184,7 +184,7 @@ void loss_work(const Sizes& z, std::int64_t rows, std::int64_t classes, LayerWor
   work.forward_workspace =
       std::max(work.forward_workspace, cast ? z.element * logits + copy : copy);
   work.backward_workspace = std::max(work.backward_workspace, 2 * copy);
-  work.workspace_tensor = copy;
+  work.workspace_tensor = std::max(work.workspace_tensor, copy);
 }
 
 void class_head_work(const Sizes& z, const LinearNames& linear_names, std::int64_t width,
