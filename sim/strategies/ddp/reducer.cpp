@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "sim/strategies/common/layouts.hpp"
 #include "sim/strategies/common/view_list.hpp"
 
 namespace stepcast::ddp {
@@ -69,6 +70,8 @@ Reducer::Reducer(ScheduleBuilder& builder, const TrainingStep& step, const Layer
     const std::string suffix = label + std::to_string(p);
     piece.gradients = builder.buffer("gradients." + suffix, BufferKind::gradient,
                                      step.precision.gradient, piece.bytes, streams.compute);
+    const std::vector<Placed> placed = one_after_another(step.model, piece.parameters);
+    whole_layout(builder, piece.gradients, placed);
     Bytes offset = 0;
     for (const int parameter : piece.parameters) {
       const Bytes bytes = gradient_bytes(step, parameter);
@@ -78,6 +81,7 @@ Reducer::Reducer(ScheduleBuilder& builder, const TrainingStep& step, const Layer
     if (step.accumulation > 1) {
       piece.fresh = builder.buffer("fresh_gradients." + suffix, BufferKind::gradient,
                                    step.precision.gradient, piece.bytes, streams.compute);
+      whole_layout(builder, piece.fresh, placed);
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "sim/strategies/common/layouts.hpp"
 #include "sim/strategies/zero/partition.hpp"
 
 namespace stepcast::zero {
@@ -30,8 +31,24 @@ Fetcher::Fetcher(ScheduleBuilder& builder, const TrainingStep& step, LayerWalk& 
     offset += mine.shard_bytes;
     mine.full = builder.buffer("gathered." + parameter.name.str(), BufferKind::unsharded,
                                step.precision.gather, mine.bytes, streams.all_gather);
+    const int index = static_cast<int>(parameters_.size());
+    whole_layout(builder, mine.full,
+                 one_after_another(step.model, std::span<const int>(&index, 1)));
     parameters_.push_back(mine);
   }
+}
+
+void chunk_layout(ScheduleBuilder& builder, const TrainingStep& step, BufferIndex buffer, Cut cut,
+                  std::span<const int> parameters) {
+  std::vector<Placed> placed;
+  std::int64_t part = 0;
+  for (const int p : parameters) {
+    const std::int64_t elements = step.model.parameters[static_cast<std::size_t>(p)].elements();
+    const std::int64_t chunk = parameter_partition(elements, step.mesh.world_size());
+    placed.push_back({p, elements, part, chunk});
+    part += chunk;
+  }
+  builder.layout(buffer, cut, Axis::shard, part, placed);
 }
 
 void Fetcher::begin_step() {
@@ -62,6 +79,7 @@ void Fetcher::gather(std::span<const int> parameters) {
   const BufferIndex flat =
       builder_.buffer("flat_gather." + std::to_string(calls_.size()), BufferKind::gather_output,
                       dtype, bytes, streams_.all_gather);
+  chunk_layout(builder_, step_, flat, Cut::by_rank, parameters);
   builder_.alloc(flat);
   const OpIndex op = builder_.collective(
       verb_all_gather, CollectiveKind::all_gather, streams_.world, streams_.all_gather, dtype,

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <deque>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "sim/strategies/common/layer_walk.hpp"
+#include "sim/strategies/common/layouts.hpp"
 #include "sim/strategies/common/optimizer.hpp"
 #include "sim/strategies/common/view_list.hpp"
 #include "sim/strategies/zero/coordinator.hpp"
@@ -65,6 +67,9 @@ class Stage3Builder {
     const Precision& p = step.precision;
     shards_ = builder_.persistent("shards", BufferKind::parameter, p.parameter,
                                   owned_ * bytes_per_element(p.parameter));
+    std::vector<int> all(step.model.parameters.size());
+    std::iota(all.begin(), all.end(), 0);
+    chunk_layout(builder_, step, shards_, Cut::chunks, all);
     states_ = builder_.persistent("optimizer_state", BufferKind::optimizer_state, p.moments,
                                   owned_ * optimizer_state_bytes(p));
     gradient_shards_ = builder_.persistent("gradient_shards", BufferKind::gradient, p.gradient,
@@ -76,6 +81,7 @@ class Stage3Builder {
     }
     persistent_ = builder_.persistent("persistent_parameters", BufferKind::parameter, p.gather,
                                       persistent_elements_ * bytes_per_element(p.gather));
+    chunk_layout(builder_, step, persistent_, Cut::by_rank, plan_.persistent);
     const std::int64_t group = std::min(owned_, sub_group_elements);
     fp32_ =
         builder_.buffer("fp32_gradient", BufferKind::gradient, Dtype::fp32, 4 * group, compute_);
@@ -134,6 +140,7 @@ class Stage3Builder {
       if (bytes > 0) {
         gradients_[m] = builder_.buffer("gradients." + std::to_string(m), BufferKind::gradient,
                                         step_.precision.gradient, bytes, compute_);
+        whole_layout(builder_, gradients_[m], one_after_another(step_.model, mine));
       }
     }
     flushes_ = plan_flushes(all, arrival, step_.strategy.reduce_bucket_elements);
@@ -236,7 +243,7 @@ class Stage3Builder {
     builder_.alloc(bucket_);
     for (int layer = walk_.layers(); layer-- > 0;) {
       const std::vector<int>& modules = plan_.of_layer[static_cast<std::size_t>(layer)];
-      walk_.begin_backward(layer, m, ViewList(builder_.whole(persistent_)));
+      begin_backward(layer, m);
       for (std::size_t i = modules.size(); i-- > 0;) {
         const auto index = static_cast<std::size_t>(modules[i]);
         const Module& module = plan_.modules[index];
@@ -250,6 +257,27 @@ class Stage3Builder {
         if (gradients >= 0) arrive(index, m);
       }
       walk_.end_backward(layer);
+    }
+  }
+
+  // A checkpointed layer runs its forward again first, with the hooks of its modules: each gathers
+  // what it needs. What backward uses again soon stays (coordinator.hpp).
+  void begin_backward(int layer, int m) {
+    if (walk_.work(layer).recompute.empty()) {
+      walk_.begin_backward(layer, m, ViewList(builder_.whole(persistent_)));
+      return;
+    }
+    const std::vector<int>& modules = plan_.of_layer[static_cast<std::size_t>(layer)];
+    std::vector<int> all;
+    for (const int index : modules) {
+      const Module& module = plan_.modules[static_cast<std::size_t>(index)];
+      const std::vector<int> parameters = needed(module);
+      fetch(module, parameters, Phase::backward, m);
+      all.insert(all.end(), parameters.begin(), parameters.end());
+    }
+    walk_.begin_backward(layer, m, views(all));
+    for (const int index : modules) {
+      release(needed(plan_.modules[static_cast<std::size_t>(index)]));
     }
   }
 
@@ -354,11 +382,20 @@ class Stage3Builder {
       const View fp32{fp32_, 0, 4 * group};
       run(verb_to_fp32, compute_, gradient * group, 4 * group,
           ViewList(View{gradient_shards_, first * gradient, group * gradient}), ViewList(fp32));
-      run(verb_adam, compute_, 16 * group, 12 * group, ViewList(fp32).add(states),
-          ViewList(states));
+      // With a master copy Adam writes that, and the shards are copied from it; else the shards.
+      const View own{shards_, first * parameter, group * parameter};
+      const bool master = step_.precision.master_copy;
+      ViewList adam_reads = ViewList(fp32).add(states);
+      ViewList adam_writes(states);
+      if (!master) {
+        adam_reads.add(own);
+        adam_writes.add(own);
+      }
+      run(verb_adam, compute_, 16 * group, 12 * group, adam_reads, adam_writes);
       builder_.free(fp32_);
-      run(verb_to_16, compute_, 4 * group, parameter * group, ViewList(states),
-          ViewList(View{shards_, first * parameter, group * parameter}));
+      if (master) {
+        run(verb_to_16, compute_, 4 * group, parameter * group, ViewList(states), ViewList(own));
+      }
     }
     if (persistent_elements_ > 0) {
       builder_.rule(rule_persistent);
