@@ -18,6 +18,7 @@ struct Command {
 };
 
 extern const Command simulate_command;
+extern const Command run_command;
 extern const Command list_command;
 extern const Command show_command;
 

@@ -21,7 +21,7 @@ namespace stepcast::cli {
 
 namespace {
 
-const Command* const commands[] = {&simulate_command, &list_command, &show_command};
+const Command* const commands[] = {&simulate_command, &run_command, &list_command, &show_command};
 
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
