@@ -118,6 +118,10 @@ int go(const RunCommandOptions& options, const ScenarioFlags& flags) {
   if (scenario.params) {
     throw InputError(scenario.where("params"), "a parameter count alone has no schedule to run");
   }
+  if (scenario.perturb) {
+    throw InputError(scenario.where("perturb"),
+                     "is simulated, not run; accepted: stepcast simulate, or a run without it");
+  }
   Forecast f = forecast(scenario, {.search_change = false});
   if (f.report.gpus > most_ranks) {
     throw InputError(scenario.where("gpus"),

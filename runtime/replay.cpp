@@ -33,6 +33,7 @@ Timeline scaled(Timeline timeline, double factor) {
     span.start *= factor;
     span.end *= factor;
     span.solo *= factor;
+    span.peer_wait *= factor;
   }
   for (MemorySample& sample : timeline.memory) sample.time *= factor;
   return timeline;

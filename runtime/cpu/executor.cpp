@@ -25,8 +25,7 @@ std::vector<int> role_of_ranks(const Schedule& schedule) {
   for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
     const Role& role = schedule.roles[r];
     for (int i = 0; i < role.rank_count; ++i) {
-      roles.at(static_cast<std::size_t>(role.first_rank + i * role.rank_stride)) =
-          static_cast<int>(r);
+      roles.at(static_cast<std::size_t>(role.rank(i))) = static_cast<int>(r);
     }
   }
   for (const int role : roles) STEPCAST_ASSERT(role >= 0, "every rank has a role");
@@ -141,7 +140,7 @@ Execution execute(const Schedule& schedule, Work& work, const ExecuteOptions& op
   std::vector<std::unique_ptr<Rank>> ranks;
   for (std::size_t r = 0; r < roles.size(); ++r) {
     const int rank = static_cast<int>(r);
-    const bool first = schedule.roles[static_cast<std::size_t>(roles[r])].first_rank == rank;
+    const bool first = schedule.roles[static_cast<std::size_t>(roles[r])].rank(0) == rank;
     ranks.push_back(std::make_unique<Rank>(run, rank, roles[r], options.seed, first));
     ranks.back()->start();
   }

@@ -96,6 +96,7 @@ class Rank {
     Seconds begin = 0, until = 0;
     std::shared_ptr<Meeting> meeting;  // its head is a collective that has been entered
     bool first_done = false, second_done = false;
+    Seconds entered = 0;
     // Memory of its pool that its next op may be the first to use again.
     std::vector<Block*> reusable;
     // What its next op may have been bound by.
@@ -128,9 +129,11 @@ class Rank {
   void pass_free(At at);
   void give_back(At at);
   void poison_reusable(Stream& stream);
-  void finish(Stream& stream, At at, Seconds start, Seconds solo, Bound bound, At cause);
+  void finish(Stream& stream, At at, Seconds start, Seconds solo, Bound bound, At cause,
+              Seconds peer_wait = 0);
   void bind(At at);
-  void record(At at, Seconds start, Seconds end, Seconds solo, Bound bound, At cause);
+  void record(At at, Seconds start, Seconds end, Seconds solo, Bound bound, At cause,
+              Seconds peer_wait = 0);
   void sample(At at);
 
   const Run& run_;

@@ -56,7 +56,7 @@ bool Rank::advance_collective(Stream& stream, At at) {
   if (!stream.meeting) {
     poison_reusable(stream);
     const Operands operands = real ? run_.work.operands(context(at)) : Operands{};
-    stream.begin = run_.now();
+    stream.entered = run_.now();
     stream.meeting = run_.hall.enter(
         o.comm, rank_, comm.entered++, {o.collective, o.reduction, o.dtype, o.elements, o.root},
         operands, {role_, at.step, run_.programs[static_cast<std::size_t>(at.step)], at.op});
@@ -98,7 +98,8 @@ bool Rank::advance_collective(Stream& stream, At at) {
   const bool queued = before.op >= 0 && comm_end >= stream.last_end &&
                       comm_end >= stream.wait_end && comm_end >= state(at).issued_at;
   finish(stream, at, stream.begin, stream.until - stream.begin,
-         queued ? Bound::communicator : Bound::start, queued ? before : At{});
+         queued ? Bound::communicator : Bound::start, queued ? before : At{},
+         stream.begin - stream.entered);
   return true;
 }
 
@@ -134,7 +135,8 @@ void Rank::release_if_awaited_done() {
   }
 }
 
-void Rank::finish(Stream& stream, At at, Seconds start, Seconds solo, Bound bound, At cause) {
+void Rank::finish(Stream& stream, At at, Seconds start, Seconds solo, Bound bound, At cause,
+                  Seconds peer_wait) {
   OpState& mine = state(at);
   mine.done = true;
   --ahead_;
@@ -153,7 +155,7 @@ void Rank::finish(Stream& stream, At at, Seconds start, Seconds solo, Bound boun
         cause = stream.last;
       }
     }
-    record(at, start, run_.now(), solo, bound, cause);
+    record(at, start, run_.now(), solo, bound, cause, peer_wait);
   }
   stream.last = at;
   stream.last_end = run_.now();
@@ -161,7 +163,8 @@ void Rank::finish(Stream& stream, At at, Seconds start, Seconds solo, Bound boun
   stream.wait_end = 0;
 }
 
-void Rank::record(At at, Seconds start, Seconds end, Seconds solo, Bound bound, At cause) {
+void Rank::record(At at, Seconds start, Seconds end, Seconds solo, Bound bound, At cause,
+                  Seconds peer_wait) {
   if (!record_) return;
   Span span;
   span.role = role_;
@@ -174,6 +177,7 @@ void Rank::record(At at, Seconds start, Seconds end, Seconds solo, Bound bound, 
   span.bound = bound;
   span.cause = cause.op;
   span.cause_step = cause.op < 0 ? 0 : cause.step;
+  span.peer_wait = peer_wait;
   spans_.push_back(span);
 }
 

@@ -57,7 +57,7 @@ Trainer::Trainer(const Schedule& schedule, const MlpShape& shape, TrainingData d
     names_.push_back(std::move(names));
     const int last = static_cast<int>(role.steps.size()) - 1;
     for (int i = 0; i < role.rank_count; ++i) {
-      const int rank = role.first_rank + i * role.rank_stride;
+      const int rank = static_cast<int>(role.rank(i));
       RankState& state = ranks_[static_cast<std::size_t>(rank)];
       Planner planner(schedule, shape, rank, static_cast<int>(r));
       state.parameters = planner.parameters();
