@@ -36,7 +36,7 @@ TEST_CASE("run --compute train prints each step's loss beside one rank's") {
   CHECK(o.out.find("residual-mlp, 13,") == std::string::npos);  // plain digits
   CHECK(o.out.find("ddp on 2 ranks, fp32") != std::string::npos);
   CHECK(o.out.find("\n   3  ") != std::string::npos);
-  CHECK(o.out.find("(accepted: 1e-06)") != std::string::npos);
+  CHECK(o.out.find("(--float64 leaves rounding out)") != std::string::npos);
 }
 
 TEST_CASE("run replays a step on threads and prints the page that simulate prints") {
@@ -59,7 +59,7 @@ TEST_CASE("run refuses what it cannot do, in one line") {
     CHECK(o.code == 2);
     return o.err;
   };
-  CHECK(said("--model gpt2 --gpus 2 --compute train") ==
+  CHECK(said("--model gpt2 --gpus 2 --strategy ddp --compute train") ==
         "stepcast: --model: gpt2 has attention; accepted with --compute train: residual-mlp, or "
         "another model of family mlp\n");
   CHECK(said("--model residual-mlp --gpus 2 --float64") ==
@@ -68,9 +68,9 @@ TEST_CASE("run refuses what it cannot do, in one line") {
         "stepcast: --float64: needs --precision fp32, not amp-bf16\n");
   CHECK(said("--model residual-mlp --gpus 2 --compute trian").find("did you mean 'train'") !=
         std::string::npos);
-  CHECK(said("--model residual-mlp --gpus 2 --steps -1").find("accepted: 1 to 10000") !=
+  CHECK(said("--model residual-mlp --gpus 2 --strategy ddp --steps -1").find("accepted: 1 to 10000") !=
         std::string::npos);
-  CHECK(said("--model residual-mlp --nodes 100").find("accepted: at most 256") !=
+  CHECK(said("--model residual-mlp --strategy ddp --nodes 100").find("accepted: at most 256") !=
         std::string::npos);
 }
 
