@@ -19,6 +19,7 @@ struct Command {
 
 extern const Command advise_command;
 extern const Command simulate_command;
+extern const Command run_command;
 extern const Command list_command;
 extern const Command show_command;
 extern const Command memory_command;

@@ -22,7 +22,8 @@ namespace stepcast::cli {
 namespace {
 
 const Command* const commands[] = {&simulate_command, &advise_command, &memory_command,
-                                   &volume_command,   &list_command,   &show_command};
+                                   &volume_command,   &run_command,    &list_command,
+                                   &show_command};
 
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');

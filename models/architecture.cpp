@@ -77,6 +77,29 @@ std::optional<SizeProblem> experts_outside(const Architecture& a) {
   return outside("experts_per_token", a.experts_per_token, 1, a.experts);
 }
 
+std::optional<SizeProblem> too_many_parameters(const Architecture& a) {
+  const double parameters = parameters_estimate(a);
+  if (parameters <= SizeLimits::parameters) return std::nullopt;
+  return SizeProblem{"hidden", fmt::format("{}: the sizes together make {:.3g} parameters; "
+                                           "accepted: at most {:.0e}",
+                                           a.hidden, parameters, SizeLimits::parameters)};
+}
+
+// No attention: what speaks of heads and positions must not be said.
+std::optional<SizeProblem> complete_mlp(const Architecture& a) {
+  using Limits = SizeLimits;
+  if (auto p = outside("heads", a.heads, 0, 0)) return p;
+  if (auto p = outside("kv_heads", a.kv_heads, 0, 0)) return p;
+  if (auto p = outside("head_size", a.head_size, 0, 0)) return p;
+  if (auto p = outside("ffn_hidden", a.ffn_hidden, 1, Limits::ffn_hidden)) return p;
+  if (auto p = outside("vocabulary", a.vocabulary, 1, Limits::vocabulary)) return p;
+  if (auto p = outside("max_positions", a.max_positions, 0, Limits::max_positions)) return p;
+  if (a.learned_positions) {
+    return SizeProblem{"learned_positions", "is true; accepted: false for mlp"};
+  }
+  return too_many_parameters(a);
+}
+
 }  // namespace
 
 std::optional<SizeProblem> complete(Architecture& a) {
@@ -84,6 +107,7 @@ std::optional<SizeProblem> complete(Architecture& a) {
   if (a.family == Family::resnet) return complete_resnet(a);
   if (auto p = outside("hidden", a.hidden, 1, Limits::hidden)) return p;
   if (auto p = outside("layers", a.layers, 1, Limits::layers)) return p;
+  if (a.family == Family::mlp) return complete_mlp(a);
   if (auto p = outside("heads", a.heads, 1, Limits::heads)) return p;
   if (a.kv_heads == 0) a.kv_heads = a.heads;
   if (auto p = outside("kv_heads", a.kv_heads, 1, a.heads)) return p;
@@ -129,13 +153,7 @@ std::optional<SizeProblem> complete(Architecture& a) {
     return SizeProblem{"query_key_norm",
                        fmt::format("is true; accepted: false for {}", to_string(a.family))};
   }
-  const double parameters = parameters_estimate(a);
-  if (parameters > Limits::parameters) {
-    return SizeProblem{"hidden", fmt::format("{}: the sizes together make {:.3g} parameters; "
-                                             "accepted: at most {:.0e}",
-                                             a.hidden, parameters, Limits::parameters)};
-  }
-  return std::nullopt;
+  return too_many_parameters(a);
 }
 
 std::string_view to_string(Family family) {
@@ -147,13 +165,14 @@ std::string_view to_string(Family family) {
     case Family::bert: return "bert";
     case Family::vit: return "vit";
     case Family::resnet: return "resnet";
+    case Family::mlp: return "mlp";
   }
   return "";
 }
 
 std::vector<Family> families() {
-  return {Family::gpt2, Family::llama, Family::mpt,   Family::mixtral,
-          Family::bert, Family::vit,   Family::resnet};
+  return {Family::gpt2, Family::llama, Family::mpt,    Family::mixtral,
+          Family::bert, Family::vit,   Family::resnet, Family::mlp};
 }
 
 }  // namespace stepcast

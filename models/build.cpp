@@ -6,7 +6,7 @@
 //              bert: tokens, positions, segments, LayerNorm
 //              vit:  class token, positions, patch projection
 //   blocks:    block_layout() each
-//   final norm (not bert: its blocks end with one)
+//   final norm (not bert: its blocks end with one; not mlp)
 //   head:      its own matrix, or the token table again when tied; a shared tensor is listed once
 //              bert: pooler, masked-token head (bias, transform, LayerNorm), next-sentence head
 //              vit:  classifier
@@ -49,6 +49,7 @@ FamilyNames names_of(Family family) {
               "bert.embeddings.position_embeddings.weight", "bert.encoder.layer.", ""};
     case Family::vit:
       return {"", "vit.embeddings.position_embeddings", "vit.encoder.layer.", "vit.layernorm"};
+    case Family::mlp: return {"embedding.weight", "", "layers.", ""};
     case Family::resnet: break;
   }
   STEPCAST_ASSERT(false, "a family without names");
@@ -89,7 +90,7 @@ class Builder {
 
     for (std::int64_t i = 0; i < a.layers; ++i) add_block(i, layout);
 
-    if (!has_post_norm(a.family)) {
+    if (!names_.final_norm.empty()) {
       open("norm", LayerKind::final_norm);
       add_norm(names_.final_norm);
       close();

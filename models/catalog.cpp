@@ -60,10 +60,10 @@ void read_resnet(TomlTable& toml, Architecture& a) {
 
 // The switches that a file may leave out have the family's usual value.
 void read_transformer(TomlTable& toml, Architecture& a, std::int64_t seq_len) {
-  const bool biases = !has_rotary(a.family);
+  const bool biases = !has_rotary(a.family) && a.family != Family::mlp;
   a.hidden = toml.integer("hidden", any_size);
   a.layers = toml.integer("layers", any_size);
-  a.heads = toml.integer("heads", any_size);
+  if (a.family != Family::mlp) a.heads = toml.integer("heads", any_size);
   a.kv_heads = size_or(toml, "kv_heads", 0);
   a.head_size = size_or(toml, "head_size", 0);
   a.ffn_hidden = toml.integer("ffn_hidden", any_size);

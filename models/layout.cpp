@@ -169,6 +169,14 @@ BlockLayout vit(const Architecture& a) {
   return std::move(list).take();
 }
 
+BlockLayout mlp(const Architecture& a) {
+  Lister list;
+  list.linear(Role::up_weight, Role::up_bias, "up.weight", "up.bias", a.hidden, a.ffn_hidden, true);
+  list.linear(Role::down_weight, Role::down_bias, "down.weight", "down.bias", a.ffn_hidden,
+              a.hidden, true);
+  return std::move(list).take();
+}
+
 }  // namespace
 
 BlockLayout block_layout(const Architecture& architecture) {
@@ -179,6 +187,7 @@ BlockLayout block_layout(const Architecture& architecture) {
     case Family::mpt: return mpt(architecture);
     case Family::bert: return bert(architecture);
     case Family::vit: return vit(architecture);
+    case Family::mlp: return mlp(architecture);
     case Family::resnet: break;  // its blocks are lists of convolutions, resnet.hpp
   }
   STEPCAST_ASSERT(false, "a family without a layout");

@@ -58,7 +58,10 @@ struct Layer {
 //   bert              encoder, norms after the residuals, heads of BertForPreTraining
 //   vit               encoder of image patches, class head
 //   resnet            residual blocks of convolutions, class head
-enum class Family : std::uint8_t { gpt2, llama, mpt, mixtral, bert, vit, resnet };
+//   mlp               residual blocks of two projections, h + W2 tanh(W1 h + b1) + b2; no
+//   attention,
+//                     no norms: what `stepcast run --compute train` trains with real numbers
+enum class Family : std::uint8_t { gpt2, llama, mpt, mixtral, bert, vit, resnet, mlp };
 
 constexpr bool takes_images(Family family) {
   return family == Family::vit || family == Family::resnet;

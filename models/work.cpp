@@ -147,6 +147,16 @@ void resnet_layer(const Sizes& z, const Layer& layer, int number, LayerWork& wor
   residual_work(z, number - 1, work);
 }
 
+void mlp_layer(const Sizes& z, const Layer& layer, LayerWork& work) {
+  if (layer.kind == LayerKind::embedding) {
+    embedding_work(z, work);
+  } else if (layer.kind == LayerKind::block) {
+    work = mlp_block_work(z);
+  } else {
+    head_work(z, work);
+  }
+}
+
 }  // namespace
 
 void loss_work(const Sizes& z, std::int64_t rows, std::int64_t classes, LayerWork& work) {
@@ -214,6 +224,7 @@ LayerWork work_of(const Model& model, int layer, const Workload& workload) {
     case Family::mixtral: decoder_layer(sizes, which, work); break;
     case Family::bert:
     case Family::vit: encoder_layer(sizes, which, work); break;
+    case Family::mlp: mlp_layer(sizes, which, work); break;
     case Family::resnet: resnet_layer(sizes, which, layer, work); break;
   }
   return work;

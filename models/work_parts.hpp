@@ -105,6 +105,7 @@ void bert_head_work(const Sizes& sizes, LayerWork& work);
 void vit_embedding_work(const Sizes& sizes, LayerWork& work);
 void vit_head_work(const Sizes& sizes, LayerWork& work);
 
+LayerWork mlp_block_work(const Sizes& sizes);            // mlp_work.cpp
 void block_work(const Sizes& sizes, LayerWork& work);    // kernels, and:
 void block_memory(const Sizes& sizes, LayerWork& work);  // bytes kept and needed
 

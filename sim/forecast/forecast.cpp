@@ -149,6 +149,25 @@ void add_perturbed(Forecast& f, Engine& engine, const std::vector<int>& programs
 
 }  // namespace
 
+Report report_of(const Resolved& r, const Schedule& schedule, const CostTable& costs,
+                 const Timeline& timeline, const Collectives& collectives) {
+  Report report;
+  describe(r, report);
+  report.engine = timeline.engine;
+  report.step_time = timeline.period();
+  add_speed(r, report);
+  report.split = split_time(schedule, costs, timeline, r.profile.provenance);
+  report.collectives = collective_rows(schedule, timeline, collectives);
+  const auto program = static_cast<std::size_t>(timeline.steps.back().program_index);
+  report.ops_per_step = static_cast<int>(schedule.roles[0].steps[program].ops.size());
+  report.capacity = r.cluster.machine.gpu.memory_bytes;
+  report.memory = memory_of_roles(r, schedule);
+  report.fits = fits(report.memory, report.capacity);
+  report.notes = schedule.notes;
+  report.notes.insert(report.notes.end(), r.notes.begin(), r.notes.end());
+  return report;
+}
+
 Forecast forecast(Resolved resolved) {
   Forecast f;
   f.resolved = std::move(resolved);
@@ -160,26 +179,14 @@ Forecast forecast(Resolved resolved) {
       r.engine == "formula" ? make_formula_engine() : make_fluid_engine();
   f.timeline = run_reported_step(*engine, f);
 
-  Report& report = f.report;
-  describe(r, report);
-  report.engine = engine->name();
-  report.step_time = f.timeline.period();
-  add_speed(r, report);
-  report.split = split_time(f.schedule, f.costs, f.timeline, r.profile.provenance);
-  report.collectives = collective_rows(f.schedule, f.timeline, collectives);
-  const auto program = static_cast<std::size_t>(f.timeline.steps.back().program_index);
-  report.ops_per_step = static_cast<int>(f.schedule.roles[0].steps[program].ops.size());
-  report.capacity = r.cluster.machine.gpu.memory_bytes;
-  report.memory = memory_of_roles(r, f.schedule);
-  f.memory = replay_within(r, f.schedule, f.timeline, report.memory);
-  report.fits = fits(report.memory, report.capacity);
-  report.notes = f.schedule.notes;
-  report.notes.insert(report.notes.end(), r.notes.begin(), r.notes.end());
+  f.report = report_of(r, f.schedule, f.costs, f.timeline, collectives);
+  f.memory = replay_within(r, f.schedule, f.timeline, f.report.memory);
+  f.report.fits = fits(f.report.memory, f.report.capacity);
   add_construction(*engine, f);
   if (r.first_step && f.schedule.roles[0].steps.size() == 1) {
-    report.notes.push_back(report.strategy +
-                           " has no first step of its own: this is the steady "
-                           "one, alone, with an idle machine before it");
+    f.report.notes.push_back(f.report.strategy +
+                             " has no first step of its own: this is the steady "
+                             "one, alone, with an idle machine before it");
   }
   if (!r.perturbations.empty()) add_perturbed(f, *engine, reported_programs(f));
   return f;

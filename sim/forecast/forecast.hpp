@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "sim/collectives/collective_cost.hpp"
 #include "sim/engines/cost_table.hpp"
 #include "sim/forecast/perturb.hpp"
 #include "sim/forecast/resolve.hpp"
@@ -38,6 +39,10 @@ struct ForecastOptions {
 
 // Throws InputError. A step that does not fit is a Forecast with report.fits == false.
 Forecast forecast(const Scenario& scenario, const ForecastOptions& options = {});
+
+// What a timeline of this schedule says, forecast or measured (`stepcast run`).
+Report report_of(const Resolved& resolved, const Schedule& schedule, const CostTable& costs,
+                 const Timeline& timeline, const Collectives& collectives);
 
 // The same, phase by phase, for benchmarks.
 Forecast forecast(Resolved resolved);

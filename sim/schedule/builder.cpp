@@ -88,6 +88,14 @@ Range ScheduleBuilder::kernels(std::span<const Kernel> list) {
   return range;
 }
 
+void ScheduleBuilder::layout(BufferIndex buffer, Cut cut, Axis axis, std::int64_t part,
+                             std::span<const Placed> placed) {
+  const Range range{static_cast<std::int32_t>(schedule_.placed.size()),
+                    static_cast<std::int32_t>(placed.size())};
+  schedule_.placed.insert(schedule_.placed.end(), placed.begin(), placed.end());
+  schedule_.layouts.push_back({buffer, cut, axis, part, range});
+}
+
 void ScheduleBuilder::note(std::string text) { schedule_.notes.push_back(std::move(text)); }
 
 void ScheduleBuilder::role(Name name, int first_rank, int rank_count, int rank_stride) {

@@ -36,6 +36,9 @@ class ScheduleBuilder {
   BufferIndex view_of(Name name, BufferIndex whole, Bytes offset, Bytes bytes);
   // Stores kernels once; the returned range may be used by any number of ops.
   Range kernels(std::span<const Kernel> list);
+  // What lies in a buffer that was declared before (layout.hpp).
+  void layout(BufferIndex buffer, Cut cut, Axis axis, std::int64_t part,
+              std::span<const Placed> placed);
   void note(std::string text);
 
   // ---- where the next ops stand

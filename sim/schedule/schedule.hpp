@@ -30,6 +30,7 @@
 #include "base/kernel.hpp"
 #include "base/name.hpp"
 #include "base/units.hpp"
+#include "sim/schedule/layout.hpp"
 
 namespace stepcast {
 
@@ -109,6 +110,15 @@ struct Buffer {
   bool persistent = false;   // exists before the first step and after the last; no alloc op
   BufferIndex view_of = -1;  // a view of another buffer ...
   Bytes view_offset = 0;     // ... at this offset; views own no memory
+};
+
+// What lies in a buffer (layout.hpp).
+struct BufferLayout {
+  BufferIndex buffer = -1;
+  Cut cut = Cut::whole;
+  Axis axis = Axis::world;  // flat, chunks, by_rank: the ranks it is cut among
+  std::int64_t part = 0;    // flat, chunks, by_rank: elements a rank holds, padding included
+  Range placed;             // into Schedule::placed
 };
 
 struct View {
@@ -248,6 +258,10 @@ struct Schedule {
   std::vector<OpRef> refs;
   std::vector<StreamIndex> stream_lists;
 
+  // What lies where, of the buffers that need to be told; no part of the text form.
+  std::vector<BufferLayout> layouts;
+  std::vector<Placed> placed;
+
   // facts that a report must print, in words ("rows are padded to the world size: ...")
   std::vector<std::string> notes;
 
@@ -255,6 +269,7 @@ struct Schedule {
   std::span<const View> at_views(Range r) const { return part(views, r); }
   std::span<const OpRef> at_refs(Range r) const { return part(refs, r); }
   std::span<const StreamIndex> at_streams(Range r) const { return part(stream_lists, r); }
+  std::span<const Placed> at_placed(Range r) const { return part(placed, r); }
 
  private:
   template <typename T>
@@ -286,6 +301,14 @@ class SameOp {
 // Equal by meaning: the arenas may be laid out differently, and fields that an op's kind does not
 // use do not count (the dtype of a copy, say).
 bool equal(const Schedule& a, const Schedule& b);
+
+// A rank's index in its group of the axis, and the ranks of that group in order.
+int index_in_group(const Mesh& mesh, Axis axis, int rank);
+std::vector<int> ranks_of_group(const Mesh& mesh, Axis axis, int rank);
+
+// The runs of a layout on one rank (of a group, its index), in the order of the buffer. Padding is
+// in none.
+std::vector<Run> runs_of(const Schedule& schedule, const BufferLayout& layout, int index);
 
 Bytes bytes_of(const Op& collective);  // elements * dtype
 // Bytes each rank sends for this op by ring counting, n ranks of the communicator: all-reduce

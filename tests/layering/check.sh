@@ -55,6 +55,10 @@ while IFS=: read -r file line text; do
   if (($(rank_of "$file") <= $(rank_of "$target"))); then
     complain "$file:$line: $from (rank $(rank_of "$file")) includes $to (rank $(rank_of "$target"))"
   fi
+  # Who runs a schedule knows nothing of where it comes from.
+  if [[ $from == runtime && $to != base && $to != sim/schedule ]]; then
+    complain "$file:$line: runtime includes $to; it may include base and sim/schedule"
+  fi
 done < <(tr '\n' '\0' <<<"$code" | xargs -0 -r grep -nHE '^ *#include "' /dev/null || true)
 
 # ---- 2: who may see SimGrid, CUDA, NCCL

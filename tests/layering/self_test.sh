@@ -35,6 +35,8 @@ reset; echo '#include "sim/schedule/schedule.hpp"' >"$tree/base/units.hpp"
 expect "an include upward" '^layering: base/units.hpp:1: base \(rank 0\) includes sim/schedule'
 reset; echo '#include "sim/strategies/a.hpp"' >"$tree/sim/engines/b.hpp"
 expect "an include sideways" '^layering: sim/engines/b.hpp:1: .*includes sim/strategies'
+reset; echo '#include "models/model.hpp"' >"$tree/runtime/run.cpp"
+expect "a runtime that knows models" '^layering: runtime/run.cpp:1: runtime includes models'
 reset; echo '#include "units.hpp"' >"$tree/base/b.hpp"
 expect "an include without its folder" '^layering: base/b.hpp:1: "units.hpp"'
 reset; echo '#include <simgrid/s4u.hpp>' >"$tree/models/m.cpp"
@@ -53,4 +55,4 @@ reset; echo '// docs/sources.md 1.7' >"$tree/models/m.cpp"
 expect "a section that is not there" '^layering: models/m.cpp:1: docs/sources.md has no 1.7'
 
 ((failures)) && exit 1
-echo "layering self test: 10 violations, all noticed"
+echo "layering self test: 11 violations, all noticed"

@@ -1,5 +1,7 @@
 #include "sim/strategies/common/layer_gradients.hpp"
 
+#include "sim/strategies/common/layouts.hpp"
+
 namespace stepcast {
 
 LayerGradients::LayerGradients(ScheduleBuilder& builder, const TrainingStep& step, StreamIndex pool,
@@ -11,6 +13,7 @@ LayerGradients::LayerGradients(ScheduleBuilder& builder, const TrainingStep& ste
     buffers_.push_back(bytes == 0 ? BufferIndex{-1}
                                   : builder.buffer(prefix + layer.name.str(), BufferKind::gradient,
                                                    dtype, bytes, pool));
+    if (bytes > 0) whole_layout(builder, buffers_.back(), one_after_another(step.model, layer));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/strategies/common/layouts.hpp"
 #include "sim/strategies/common/view_list.hpp"
 
 namespace stepcast {
@@ -129,6 +130,9 @@ void LayerWalk::find_tied_parameter() {
     tied_gradient_ =
         builder_.buffer("tied_gradient", BufferKind::gradient, step_.precision.gradient,
                         tied.elements() * bytes_per_element(step_.precision.gradient), compute_);
+    const int shared = layer.tied_parameter;
+    whole_layout(builder_, tied_gradient_,
+                 one_after_another(model, std::span<const int>(&shared, 1)));
   }
 }
 
@@ -204,7 +208,10 @@ void LayerWalk::forward_piece(int layer, int first_kernel, int kernel_count,
   const ClassPlan& plan = this->plan(layer);
   const LayerBuffers& mine = buffers(layer);
   builder_.at(Phase::forward, unit(layer), micro_batch_);
-  const ViewList reads = ViewList().add(whole_or_none(input_of(layer))).add(weights);
+  ViewList reads = ViewList().add(whole_or_none(input_of(layer))).add(weights);
+  // The loss compares with the labels.
+  const bool head = step_.model.layers[static_cast<std::size_t>(layer)].kind == LayerKind::head;
+  if (head && !step_.workload.loss_apart) reads.add(builder_.whole(inputs_));
   ViewList writes = ViewList().add(whole_or_none(mine.hidden)).add(whole_or_none(mine.saved));
   add_whole(writes, plan.forward_workspace);
   const Range kernels{plan.forward.first + first_kernel, kernel_count};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/strategies/common/layer_walk.hpp"
+#include "sim/strategies/common/layouts.hpp"
 #include "sim/strategies/common/optimizer.hpp"
 #include "sim/strategies/common/view_list.hpp"
 #include "sim/strategies/ddp/buffer_sync.hpp"
@@ -79,6 +80,9 @@ class DdpBuilder {
               : builder_.persistent("parameters." + layer.name.str(), BufferKind::parameter,
                                     step.precision.parameter,
                                     elements * bytes_per_element(step.precision.parameter)));
+      if (elements > 0) {
+        whole_layout(builder_, parameters_.back(), one_after_another(step.model, layer));
+      }
     }
     states_ = declare_optimizer_state(builder_, step, "optimizer_state",
                                       step.model.parameter_elements(), streams_.compute);

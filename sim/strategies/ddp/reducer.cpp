@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/strategies/common/layouts.hpp"
 #include "sim/strategies/common/view_list.hpp"
 
 namespace stepcast::ddp {
@@ -136,6 +137,8 @@ void Reducer::declare_gradients() {
     if (piece.bytes == 0) continue;
     const std::string suffix = setup_.label + std::to_string(p);
     piece.gradients = declare("gradients." + suffix, piece.bytes);
+    const std::vector<Placed> placed = one_after_another(step_.model, piece.parameters);
+    whole_layout(builder_, piece.gradients, placed);
     Bytes offset = 0;
     for (const int parameter : piece.parameters) {
       const Bytes bytes = gradient_bytes(step_, parameter);
@@ -146,6 +149,7 @@ void Reducer::declare_gradients() {
     if (step_.accumulation > 1 || !step_.strategy.zero_grad_set_to_none) {
       piece.fresh = builder_.buffer("fresh_gradients." + suffix, BufferKind::gradient, dtype,
                                     piece.bytes, pool);
+      whole_layout(builder_, piece.fresh, placed);
     }
   }
   if (setup_.unused.empty() || setup_.unused_by_all || views_) return;

@@ -1,5 +1,6 @@
 #include "sim/strategies/fsdp1/unit.hpp"
 
+#include "sim/strategies/common/layouts.hpp"
 #include "sim/strategies/common/optimizer.hpp"
 #include "sim/strategies/fsdp1/size_policy.hpp"
 
@@ -63,6 +64,13 @@ std::vector<Unit> declare_units(ScheduleBuilder& builder, const TrainingStep& st
         make("scattered", BufferKind::reduce_output, p.reduce, part, streams.post_backward);
     unit.gradient_shard =
         make("gradient_shard", BufferKind::gradient, p.parameter, part, streams.post_backward);
+    std::vector<Placed> placed;
+    for (std::size_t i = 0; i < numels.size(); ++i) {
+      placed.push_back({wrap.parameters[i], numels[i], unit.flat.offsets[i], 0});
+    }
+    builder.layout(unit.shard, Cut::flat, Axis::shard, part, placed);
+    if (unit.unsharded != unit.shard) whole_layout(builder, unit.unsharded, placed);
+    whole_layout(builder, unit.flat_gradient, placed);
     unit.wrap = std::move(wrap);
     units.push_back(std::move(unit));
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/strategies/common/layouts.hpp"
 #include "sim/strategies/common/optimizer.hpp"
 
 namespace stepcast::fsdp2 {
@@ -31,6 +32,31 @@ void note_padding(ScheduleBuilder& builder, const std::vector<Unit>& units, int 
       ranks, worst->wrap.name.str(), worst->size.padded_elements, worst->size.elements,
       static_cast<double>(worst->size.padded_elements) / static_cast<double>(worst->size.elements),
       static_cast<double>(padded) / static_cast<double>(elements)));
+}
+
+// Rows of each parameter: a rank's in the shard, every rank's after a gather and before a
+// reduce-scatter, and together again (padded at their end) where compute uses them.
+void declare_layouts(ScheduleBuilder& builder, const TrainingStep& step, const Unit& unit,
+                     const WrapUnit& wrap) {
+  const int ranks = step.mesh.shard;
+  std::vector<Placed> chunks;
+  std::vector<Placed> whole;
+  std::int64_t part = 0;
+  for (const int index : wrap.parameters) {
+    const ShardedParameter sharded =
+        shard_dim0(step.model.parameters[static_cast<std::size_t>(index)].shape, ranks);
+    const std::int64_t chunk = sharded.rows_per_rank * sharded.row_elements;
+    chunks.push_back({index, sharded.elements, part, chunk});
+    whole.push_back({index, sharded.elements, part * ranks, 0});
+    part += chunk;
+  }
+  builder.layout(unit.shard, Cut::chunks, Axis::shard, part, chunks);
+  builder.layout(unit.gathered, Cut::by_rank, Axis::shard, part, chunks);
+  builder.layout(unit.reduce_input, Cut::by_rank, Axis::shard, part, chunks);
+  whole_layout(builder, unit.unsharded, whole);
+  if (unit.accumulated >= 0) {
+    whole_layout(builder, unit.accumulated, one_after_another(step.model, wrap.parameters));
+  }
 }
 
 }  // namespace
@@ -93,6 +119,7 @@ std::vector<Unit> declare_units(ScheduleBuilder& builder, const TrainingStep& st
       unit.fresh_shard = builder.buffer("fresh_shard" + suffix, BufferKind::reduce_output, p.reduce,
                                         bytes(part, p.reduce), streams.reduce_scatter);
     }
+    declare_layouts(builder, step, unit, wrap);
     unit.wrap = std::move(wrap);
     units.push_back(std::move(unit));
   }

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "sim/strategies/common/layouts.hpp"
 #include "sim/strategies/zero/partition.hpp"
 
 namespace stepcast::zero {
@@ -37,8 +38,26 @@ Fetcher::Fetcher(ScheduleBuilder& builder, const TrainingStep& step, LayerWalk& 
           builder.buffer("secondary." + parameter.name.str(), BufferKind::parameter,
                          step.precision.gather, mine.bytes / step.mesh.shard, streams.compute);
     }
+    const int index = static_cast<int>(parameters_.size());
+    whole_layout(builder, mine.full,
+                 one_after_another(step.model, std::span<const int>(&index, 1)));
     parameters_.push_back(mine);
   }
+}
+
+void chunk_layout(ScheduleBuilder& builder, const TrainingStep& step, BufferIndex buffer, Cut cut,
+                  std::span<const int> parameters) {
+  std::vector<Placed> placed;
+  std::int64_t part = 0;
+  for (const int p : parameters) {
+    const std::int64_t elements = step.model.parameters[static_cast<std::size_t>(p)].elements();
+    const std::int64_t chunk = parameter_partition(elements, step.mesh.world_size());
+    placed.push_back({p, elements, part, chunk});
+    part += chunk;
+  }
+  // Under hpZ the shard axis is the group of the secondary copies.
+  const Axis axis = step.mesh.replicate > 1 ? Axis::world : Axis::shard;
+  builder.layout(buffer, cut, axis, part, placed);
 }
 
 void Fetcher::begin_step() {
@@ -77,6 +96,7 @@ void Fetcher::gather_from(Source source, std::span<const int> parameters) {
   const BufferIndex flat =
       builder_.buffer("flat_gather." + std::to_string(calls_.size()), BufferKind::gather_output,
                       dtype, bytes, streams_.all_gather);
+  chunk_layout(builder_, step_, flat, Cut::by_rank, parameters);
   builder_.alloc(flat);
   if (secondary) builder_.rule(rule_hpz);
   const OpIndex op = builder_.collective(

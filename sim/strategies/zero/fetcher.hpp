@@ -22,6 +22,11 @@
 
 namespace stepcast::zero {
 
+// What lies in a buffer of stage 3's partitions: a rank's chunks of these parameters, or of all
+// ranks one after the other.
+void chunk_layout(ScheduleBuilder& builder, const TrainingStep& step, BufferIndex buffer, Cut cut,
+                  std::span<const int> parameters);
+
 class Fetcher {
  public:
   struct Streams {

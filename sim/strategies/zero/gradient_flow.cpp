@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "sim/strategies/common/layouts.hpp"
 #include "sim/strategies/common/view_list.hpp"
 #include "sim/strategies/ddp/reducer.hpp"
 
@@ -114,9 +115,12 @@ void GradientFlow::declare_buffers() {
           "." + step_.model.layers[layer].name.str() + (p > 0 ? "." + std::to_string(p) : "");
       piece.gradients = builder_.buffer("gradients" + suffix, BufferKind::gradient, dtype,
                                         piece.bytes, streams_.compute);
+      const std::vector<Placed> placed = one_after_another(step_.model, piece.parameters);
+      whole_layout(builder_, piece.gradients, placed);
       if (step_.strategy.kind == StrategyKind::zero1 && step_.accumulation > 1) {
         piece.fresh = builder_.buffer("fresh_gradients" + suffix, BufferKind::gradient, dtype,
                                       piece.bytes, streams_.compute);
+        whole_layout(builder_, piece.fresh, placed);
       }
       Bytes offset = 0;
       for (const int parameter : piece.parameters) {

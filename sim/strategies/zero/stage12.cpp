@@ -1,8 +1,10 @@
 #include "sim/strategies/zero/stage12.hpp"
 
+#include <numeric>
 #include <vector>
 
 #include "sim/strategies/common/layer_walk.hpp"
+#include "sim/strategies/common/layouts.hpp"
 #include "sim/strategies/common/optimizer.hpp"
 #include "sim/strategies/common/view_list.hpp"
 #include "sim/strategies/zero/gradient_flow.hpp"
@@ -45,6 +47,7 @@ class Stage12Builder {
         flow_(builder_, step, walk_, {compute_, reduction_, world_}, partition("partition"),
               partition("fresh_partition"), flat_.per_rank) {
     builder_.lane("main");
+    whole_layout(builder_, parameters_, flat_order());
     Bytes offset = 0;
     for (const Layer& layer : step.model.layers) {
       const Bytes bytes =
@@ -75,9 +78,19 @@ class Stage12Builder {
   }
 
  private:
+  // All parameters in definition order: the flat buffer.
+  std::vector<Placed> flat_order() const {
+    std::vector<int> all(step_.model.parameters.size());
+    std::iota(all.begin(), all.end(), 0);
+    return one_after_another(step_.model, all);
+  }
+
   BufferIndex partition(const char* name) {
-    return builder_.buffer(name, BufferKind::gradient, step_.precision.gradient,
-                           flat_.per_rank * bytes_per_element(step_.precision.gradient), compute_);
+    const BufferIndex buffer =
+        builder_.buffer(name, BufferKind::gradient, step_.precision.gradient,
+                        flat_.per_rank * bytes_per_element(step_.precision.gradient), compute_);
+    builder_.layout(buffer, Cut::flat, Axis::world, flat_.per_rank, flat_order());
+    return buffer;
   }
 
   ViewList weights_of(int layer) const {

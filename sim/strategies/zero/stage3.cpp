@@ -1,10 +1,12 @@
 #include "sim/strategies/zero/stage3.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "sim/strategies/common/layer_walk.hpp"
+#include "sim/strategies/common/layouts.hpp"
 #include "sim/strategies/common/optimizer.hpp"
 #include "sim/strategies/common/view_list.hpp"
 #include "sim/strategies/zero/coordinator.hpp"
@@ -50,6 +52,9 @@ class Stage3Builder {
     const Precision& p = step.precision;
     shards_ = builder_.persistent("shards", BufferKind::parameter, p.parameter,
                                   owned_ * bytes_per_element(p.parameter));
+    std::vector<int> all(step.model.parameters.size());
+    std::iota(all.begin(), all.end(), 0);
+    chunk_layout(builder_, step, shards_, Cut::chunks, all);
     states_ = builder_.persistent("optimizer_state", BufferKind::optimizer_state, p.moments,
                                   owned_ * optimizer_state_bytes(step));
     norm_ = builder_.persistent("norm", BufferKind::other, Dtype::fp32, 4);
@@ -59,6 +64,7 @@ class Stage3Builder {
     }
     persistent_ = builder_.persistent("persistent_parameters", BufferKind::parameter, p.gather,
                                       persistent_elements_ * bytes_per_element(p.gather));
+    chunk_layout(builder_, step, persistent_, Cut::by_rank, plan_.persistent);
     const std::int64_t group = std::min(owned_, step.strategy.sub_group_elements);
     fp32_ =
         builder_.buffer("fp32_gradient", BufferKind::gradient, Dtype::fp32, 4 * group, compute_);
@@ -166,7 +172,7 @@ class Stage3Builder {
     gradients_.begin_backward(m);
     for (int layer = walk_.layers(); layer-- > 0;) {
       const std::vector<int>& modules = plan_.of_layer[static_cast<std::size_t>(layer)];
-      walk_.begin_backward(layer, m, ViewList(builder_.whole(persistent_)));
+      begin_backward(layer, m);
       for (std::size_t i = modules.size(); i-- > 0;) {
         const Module& module = plan_.modules[static_cast<std::size_t>(modules[i])];
         const std::vector<int> parameters = needed(module);
@@ -178,6 +184,27 @@ class Stage3Builder {
         gradients_.arrive(modules[i], m);
       }
       walk_.end_backward(layer);
+    }
+  }
+
+  // A checkpointed layer runs its forward again first, with the hooks of its modules: each gathers
+  // what it needs. What backward uses again soon stays (coordinator.hpp).
+  void begin_backward(int layer, int m) {
+    if (walk_.work(layer).recompute.empty()) {
+      walk_.begin_backward(layer, m, ViewList(builder_.whole(persistent_)));
+      return;
+    }
+    const std::vector<int>& modules = plan_.of_layer[static_cast<std::size_t>(layer)];
+    std::vector<int> all;
+    for (const int index : modules) {
+      const Module& module = plan_.modules[static_cast<std::size_t>(index)];
+      const std::vector<int> parameters = needed(module);
+      fetch(module, parameters, Phase::backward, m);
+      all.insert(all.end(), parameters.begin(), parameters.end());
+    }
+    walk_.begin_backward(layer, m, views(all));
+    for (const int index : modules) {
+      release(needed(plan_.modules[static_cast<std::size_t>(index)]));
     }
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "sim/strategies/common/layouts.hpp"
 #include "sim/strategies/zero/partition.hpp"
 
 namespace stepcast::zero {
@@ -78,6 +79,7 @@ void Stage3Gradients::plan_modules(const ModulePlan& plan) {
     if (bytes > 0) {
       gradients_[m] = builder_.buffer("gradients." + std::to_string(m), BufferKind::gradient,
                                       step_.precision.gradient, bytes, streams_.compute);
+      whole_layout(builder_, gradients_[m], one_after_another(step_.model, mine));
     }
   }
 }

@@ -1,0 +1,173 @@
+// stepcast run: runs a training step on CPU threads of this machine, as its schedule says.
+
+#include "cli/run.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/error.hpp"
+#include "base/toml.hpp"
+#include "cli/command.hpp"
+#include "cli/scenario_flags.hpp"
+#include "runtime/cpu/executor.hpp"
+#include "runtime/replay.hpp"
+#include "sim/report/format.hpp"
+#include "sim/report/picture.hpp"
+#include "sim/report/trace.hpp"
+
+namespace stepcast::cli {
+
+void write_timeline(const RunCommandOptions& options, const Forecast& f, const Timeline& timeline) {
+  if (!options.trace.empty()) {
+    write_file(options.trace, to_trace(f.schedule, f.costs, timeline));
+    spdlog::info("trace written to {}", options.trace);
+  }
+  if (options.picture.empty()) return;
+  PictureOptions picture;
+  picture.title = fmt::format("{} on {} CPU threads", f.schedule.name, f.report.gpus);
+  picture.capacity = f.report.capacity;
+  write_file(options.picture, to_picture(f.schedule, timeline, picture));
+  spdlog::info("picture written to {}", options.picture);
+}
+
+namespace {
+
+constexpr int most_ranks = 256;       // threads
+constexpr double step_seconds = 1.0;  // what a step is stretched to, where nobody says
+constexpr double most_stretch = 1000;
+
+runtime::Durations durations_of(const Schedule& schedule, const CostTable& costs) {
+  runtime::Durations all;
+  for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
+    std::vector<std::vector<runtime::OpSeconds>> role;
+    for (std::size_t p = 0; p < schedule.roles[r].steps.size(); ++p) {
+      std::vector<runtime::OpSeconds> program;
+      for (std::size_t i = 0; i < schedule.roles[r].steps[p].ops.size(); ++i) {
+        if (costs.cost_of[r][p][i] < 0) {
+          program.emplace_back();
+          continue;
+        }
+        const OpCost& cost =
+            costs.cost(static_cast<int>(r), static_cast<int>(p), static_cast<OpIndex>(i));
+        program.push_back({cost.solo, cost.host});
+      }
+      role.push_back(std::move(program));
+    }
+    all.push_back(std::move(role));
+  }
+  return all;
+}
+
+int run_replay(const RunCommandOptions& options, Forecast& f) {
+  const Seconds forecast_step = f.report.step_time;
+  const double stretch = options.stretch > 0
+                             ? options.stretch
+                             : std::clamp(step_seconds / forecast_step, 1.0, most_stretch);
+  runtime::ExecuteOptions how;
+  how.steps = f.resolved.first_step ? 1 : (options.steps > 0 ? options.steps : 3);
+  how.seed = options.seed;
+  how.watchdog = options.watchdog;
+  runtime::Replay work(f.schedule, durations_of(f.schedule, f.costs), stretch);
+  spdlog::info("{} ranks, {} steps, everything {:.3g} times as long", f.report.gpus, how.steps,
+               stretch);
+  runtime::Execution execution = runtime::execute(f.schedule, work, how);
+  const Timeline timeline = runtime::scaled(std::move(execution.timeline), 1 / stretch);
+
+  write_timeline(options, f, timeline);
+  const Collectives collectives(f.resolved.cluster, f.resolved.step.mesh, f.resolved.nccl_version);
+  Report report = report_of(f.resolved, f.schedule, f.costs, timeline, collectives);
+  report.notes.push_back(fmt::format(
+      "run on {} threads of this machine: each op took its forecast time alone, {:.3g} times as "
+      "long (divided out); the forecast of the step is {}",
+      report.gpus, stretch, human_seconds(forecast_step)));
+  print(options.json ? to_json(report) : to_text(report, {.unicode = isatty(STDOUT_FILENO) == 1}));
+  return 0;
+}
+
+int go(const RunCommandOptions& options, const ScenarioFlags& flags) {
+  const auto refuse = [](const char* flag, const std::string& message) {
+    throw InputError({.file = flag, .line = 0, .key = ""}, message);
+  };
+  if (options.compute != "replay" && options.compute != "train") {
+    throw not_accepted({.file = "--compute", .line = 0, .key = ""}, options.compute,
+                       {"replay", "train"});
+  }
+  if (options.steps < 0 || options.steps > 10000) {
+    refuse("--steps", fmt::format("{} is out of range; accepted: 1 to 10000", options.steps));
+  }
+  if (!(options.stretch >= 0 && options.stretch <= 1e6)) {
+    refuse("--stretch",
+           fmt::format("{} is out of range; accepted: more than 0, at most 1e6", options.stretch));
+  }
+  if (!(options.watchdog > 0 && options.watchdog <= 1e6)) {
+    refuse("--watchdog", fmt::format("{} is out of range; accepted: more than 0 s, at most 1e6 s",
+                                     options.watchdog));
+  }
+  if (options.float64 && options.compute != "train") {
+    refuse("--float64", "needs --compute train: replay has no numbers");
+  }
+  if (options.stretch > 0 && options.compute == "train") {
+    refuse("--stretch", "needs --compute replay: train takes the time that it takes");
+  }
+  Scenario scenario = flags.read();
+  if (!options.file.empty()) scenario = merged(read_scenario(options.file), scenario);
+  if (scenario.params) {
+    throw InputError(scenario.where("params"), "a parameter count alone has no schedule to run");
+  }
+  if (scenario.perturb) {
+    throw InputError(scenario.where("perturb"),
+                     "is simulated, not run; accepted: stepcast simulate, or a run without it");
+  }
+  Forecast f = forecast(scenario, {.search_change = false});
+  if (f.report.gpus > most_ranks) {
+    throw InputError(scenario.where("gpus"),
+                     fmt::format("{} ranks are more threads than one process should have; "
+                                 "accepted: at most {}",
+                                 f.report.gpus, most_ranks));
+  }
+  return options.compute == "train" ? run_train(options, scenario, f) : run_replay(options, f);
+}
+
+Run add(CLI::App& command) {
+  auto options = std::make_shared<RunCommandOptions>();
+  auto flags = std::make_shared<ScenarioFlags>(command);
+  command.add_option("scenario", options->file, "scenario file in TOML; flags override it")
+      ->option_text("FILE");
+  const auto group = [](CLI::Option* option, const char* text) {
+    option->option_text(text)->group("Run");
+  };
+  group(command.add_option("--compute", options->compute,
+                           "replay: ops take their forecast time (default); train: real numbers, "
+                           "compared with one rank (model residual-mlp)"),
+        "NAME");
+  group(command.add_option("--steps", options->steps, "steps to run: 3, of train 5"), "N");
+  group(command.add_option("--stretch", options->stretch,
+                           "replay everything so many times as long, and divide again (default: a "
+                           "step takes about a second)"),
+        "N");
+  command.add_flag("--float64", options->float64, "train an fp32 schedule in float64: the proof")
+      ->group("Run");
+  group(command.add_option("--seed", options->seed, "what the schedule leaves open"), "N");
+  group(command.add_option("--watchdog", options->watchdog,
+                           "seconds without progress until a hang is reported: 30"),
+        "S");
+  command.add_flag("--json", options->json, "print JSON")->group("Output");
+  group(command.add_option("--trace", options->trace, "write a Chrome/Perfetto trace"), "FILE");
+  group(command.add_option("--picture", options->picture, "draw the last step as SVG"), "FILE");
+  return [options, flags] { return go(*options, *flags); };
+}
+
+}  // namespace
+
+const Command run_command{
+    "run", "run a training step on CPU threads of this machine",
+    "  stepcast run --model gpt2 --cluster dgx-h100 --gpus 8 --strategy fsdp2 --trace run.json\n"
+    "  stepcast run --model residual-mlp --cluster dgx-h100 --gpus 4 --strategy zero3 \\\n"
+    "    --precision fp32 --compute train --float64",
+    add};
+
+}  // namespace stepcast::cli

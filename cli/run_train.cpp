@@ -1,0 +1,111 @@
+// stepcast run --compute train: real numbers, compared with one rank on the whole batch.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "cli/command.hpp"
+#include "cli/run.hpp"
+#include "runtime/cpu/executor.hpp"
+#include "runtime/train/reference.hpp"
+#include "runtime/train/trainer.hpp"
+#include "runtime/train/widened.hpp"
+
+namespace stepcast::cli {
+
+namespace {
+
+// ‖difference‖ / ‖tensor‖ that the order of additions may make in float64. What float32 and 16 bits
+// round is printed, not judged: it grows with the model and the steps.
+constexpr double accepted = 1e-12;
+
+double largest_difference(const runtime::Trainer& trainer, const runtime::Tensors& wanted,
+                          int ranks) {
+  double largest = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (std::size_t t = 0; t < wanted.size(); ++t) {
+      largest =
+          std::max(largest, runtime::relative_difference(trainer.parameters(rank)[t], wanted[t]));
+    }
+  }
+  return largest;
+}
+
+}  // namespace
+
+int run_train(const RunCommandOptions& options, const Scenario& scenario, const Forecast& f) {
+  const TrainingStep& step = f.resolved.step;
+  const Architecture& a = step.model.architecture;
+  if (a.family != Family::mlp) {
+    throw InputError(scenario.where("model"),
+                     fmt::format("{} has attention; accepted with --compute train: residual-mlp, "
+                                 "or another model of family mlp",
+                                 step.model.name));
+  }
+  if (options.float64 && step.precision.name != "fp32") {
+    throw InputError({.file = "--float64", .line = 0, .key = ""},
+                     fmt::format("needs --precision fp32, not {}", step.precision.name));
+  }
+  const runtime::MlpShape shape{a.vocabulary, a.hidden, a.ffn_hidden, static_cast<int>(a.layers),
+                                a.tied_embeddings};
+  const int ranks = step.mesh.world_size();
+  const int steps = options.steps > 0 ? options.steps : 5;
+  const runtime::TrainingData data = runtime::make_data(
+      ranks, steps, step.accumulation, step.workload.micro_batch, step.workload.seq_len);
+  const Schedule schedule = options.float64 ? runtime::widened(f.schedule) : f.schedule;
+  runtime::Trainer trainer(schedule, shape, data);
+  runtime::ExecuteOptions how;
+  how.steps = steps;
+  how.seed = options.seed;
+  how.watchdog = options.watchdog;
+  const runtime::Execution execution = runtime::execute(schedule, trainer, how);
+  write_timeline(options, f, execution.timeline);
+
+  const runtime::Trained one_rank = runtime::train_on_one_rank(
+      shape, data.adam, data.seed, data.batches(), step.workload.seq_len);
+  const double difference = largest_difference(trainer, one_rank.parameters, ranks);
+  const std::vector<double> losses = trainer.losses();
+  const std::string numbers = step.precision.name + (options.float64 ? " recipe in float64" : "");
+  if (options.json) {
+    nlohmann::ordered_json json;
+    json["schema"] = "stepcast.train/1";
+    json["model"] = step.model.name;
+    json["parameters"] = step.model.parameter_elements();
+    json["strategy"] = f.report.strategy;
+    json["ranks"] = ranks;
+    json["precision"] = step.precision.name;
+    json["float64"] = options.float64;
+    json["losses"] = losses;
+    json["one_rank_losses"] = one_rank.losses;
+    json["largest_relative_difference"] = difference;
+    json["accepted_relative_difference"] =
+        options.float64 ? nlohmann::ordered_json(accepted) : nlohmann::ordered_json(nullptr);
+    print(json.dump(2) + "\n");
+  } else {
+    std::string text = fmt::format(
+        "{}, {} parameters, {} on {} ranks, {}\n\nstep        loss    one rank\n", step.model.name,
+        step.model.parameter_elements(), f.report.strategy, ranks, numbers);
+    for (std::size_t s = 0; s < losses.size(); ++s) {
+      text += fmt::format("{:>4}  {:>10.6f}  {:>10.6f}\n", s + 1, losses[s], one_rank.losses[s]);
+    }
+    text += fmt::format(
+        "\nlargest difference of a tensor from one rank on the whole batch: {:.1e} "
+        "of its norm{}\n",
+        difference,
+        options.float64 ? fmt::format(" (accepted: {:.0e})", accepted)
+                        : " (--float64 leaves rounding out)");
+    print(text);
+  }
+  if (options.float64 && !(difference <= accepted)) {
+    throw std::runtime_error(
+        fmt::format("the parameters are not those of one rank: {:.1e} of a "
+                    "tensor's norm, accepted {:.0e}",
+                    difference, accepted));
+  }
+  return 0;
+}
+
+}  // namespace stepcast::cli

@@ -1,0 +1,295 @@
+#include "runtime/cpu/rank.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+namespace stepcast::runtime {
+namespace {
+
+constexpr int launch_queue = 1024;  // ops a lane may be ahead of the streams
+
+}  // namespace
+
+Rank::Rank(const Run& run, int rank, int role, std::uint64_t seed, bool record)
+    : run_(run),
+      rank_(rank),
+      role_(role),
+      record_(record),
+      random_(seed * 1000003 + static_cast<std::uint64_t>(rank)),
+      memory_(run.schedule, role, run.work.has_memory()),
+      steps_(run.programs.size()),
+      lanes_(run.schedule.lanes.size()),
+      streams_(run.schedule.streams.size()),
+      comms_(run.schedule.communicators.size()) {
+  preference_.resize(lanes_.size() + streams_.size());
+  std::iota(preference_.begin(), preference_.end(), std::size_t{0});
+  std::vector<Name> locks;
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    const Name lock = run.schedule.lanes[l].lock;
+    if (lock.str().empty()) continue;
+    const auto known = std::find(locks.begin(), locks.end(), lock);
+    lanes_[l].lock = static_cast<std::int16_t>(known - locks.begin());
+    if (known == locks.end()) locks.push_back(lock);
+  }
+  locked_.resize(locks.size(), false);
+}
+
+void Rank::start() {
+  std::vector<std::byte*> buffers(run_.schedule.buffers.size());
+  for (std::size_t b = 0; b < buffers.size(); ++b) {
+    buffers[b] = memory_.at(static_cast<BufferIndex>(b));
+  }
+  run_.work.start(rank_, buffers.data());
+}
+
+void Rank::end() {
+  std::vector<std::byte*> buffers(run_.schedule.buffers.size());
+  for (std::size_t b = 0; b < buffers.size(); ++b) {
+    buffers[b] = memory_.at(static_cast<BufferIndex>(b));
+  }
+  run_.work.end(rank_, buffers.data());
+}
+
+// ---- Places in the run --------------------------------------------------------------------------
+
+const Op& Rank::op(At at) const {
+  const int program = run_.programs[static_cast<std::size_t>(at.step)];
+  return run_.schedule.roles[static_cast<std::size_t>(role_)]
+      .steps[static_cast<std::size_t>(program)]
+      .ops[static_cast<std::size_t>(at.op)];
+}
+
+Rank::StepState& Rank::state(int step) {
+  StepState& state = steps_[static_cast<std::size_t>(step)];
+  if (state.ops.empty()) {
+    const int program = run_.programs[static_cast<std::size_t>(step)];
+    const Queues& queues =
+        run_.queues[static_cast<std::size_t>(role_)][static_cast<std::size_t>(program)];
+    state.ops.resize(queues.first_view.size());
+    state.views.resize(static_cast<std::size_t>(queues.views), nullptr);
+  }
+  return state;
+}
+
+Rank::At Rank::head(Cursor& cursor, std::vector<std::vector<OpIndex>> Queues::*lists,
+                    std::size_t which) {
+  for (; cursor.step < static_cast<int>(run_.programs.size()); ++cursor.step, cursor.at = 0) {
+    const int program = run_.programs[static_cast<std::size_t>(cursor.step)];
+    const Queues& queues =
+        run_.queues[static_cast<std::size_t>(role_)][static_cast<std::size_t>(program)];
+    const std::vector<OpIndex>& list = (queues.*lists)[which];
+    if (cursor.at < list.size()) return {cursor.step, list[cursor.at]};
+  }
+  return {};
+}
+
+std::optional<Rank::At> Rank::resolve(int step, OpRef ref) {
+  const int earlier = step - ref.steps_back;
+  if (earlier < 0 || ref.op < 0) return std::nullopt;
+  const int here = run_.programs[static_cast<std::size_t>(step)];
+  const int there = run_.programs[static_cast<std::size_t>(earlier)];
+  if (here == there) return At{earlier, ref.op};
+  const auto& steps = run_.schedule.roles[static_cast<std::size_t>(role_)].steps;
+  auto found = same_.find({here, there});
+  if (found == same_.end()) {
+    found = same_
+                .emplace(std::pair{here, there}, SameOp(steps[static_cast<std::size_t>(here)],
+                                                        steps[static_cast<std::size_t>(there)]))
+                .first;
+  }
+  const OpIndex op = found->second(ref.op);
+  if (op < 0) return std::nullopt;
+  return At{earlier, op};
+}
+
+bool Rank::awaited_done(At at) {
+  for (const OpRef ref : run_.schedule.at_refs(op(at).waits)) {
+    const auto awaited = resolve(at.step, ref);
+    if (awaited && !state(*awaited).done) return false;
+  }
+  return true;
+}
+
+// Everything that was issued to the stream before `upto` is done.
+bool Rank::drained(At upto, StreamIndex stream) {
+  const auto s = static_cast<std::size_t>(stream);
+  const At next = head(streams_[s].cursor, &Queues::streams, s);
+  if (next.op < 0 || next.step != upto.step) return next.op < 0 || next.step > upto.step;
+  return next.op > upto.op;
+}
+
+OpContext Rank::context(At at) {
+  const int program = run_.programs[static_cast<std::size_t>(at.step)];
+  const Queues& queues =
+      run_.queues[static_cast<std::size_t>(role_)][static_cast<std::size_t>(program)];
+  return {rank_,
+          role_,
+          at.step,
+          program,
+          at.op,
+          &op(at),
+          state(at.step).views.data() + queues.first_view[static_cast<std::size_t>(at.op)]};
+}
+
+// ---- Going on -----------------------------------------------------------------------------------
+
+bool Rank::advance() {
+  if (--until_redraw_ < 0) {
+    std::shuffle(preference_.begin(), preference_.end(), random_);
+    until_redraw_ = 16 + static_cast<int>(random_() % 48);
+  }
+  for (const std::size_t queue : preference_) {
+    const bool went =
+        queue < lanes_.size() ? advance_lane(queue) : advance_stream(queue - lanes_.size());
+    if (went) return true;
+  }
+  return false;
+}
+
+bool Rank::done() const {
+  const auto ended = [&](const Cursor& cursor) {
+    return cursor.step >= static_cast<int>(run_.programs.size());
+  };
+  return std::all_of(lanes_.begin(), lanes_.end(),
+                     [&](const Lane& l) { return ended(l.cursor); }) &&
+         std::all_of(streams_.begin(), streams_.end(),
+                     [&](const Stream& s) { return ended(s.cursor); });
+}
+
+std::optional<Seconds> Rank::next_end() const {
+  std::optional<Seconds> next;
+  const auto offer = [&](Seconds until) { next = std::min(next.value_or(until), until); };
+  const Seconds now = run_.now();
+  for (const Lane& lane : lanes_) {
+    if (lane.begun && lane.until > now) offer(lane.until);
+  }
+  for (const Stream& stream : streams_) {
+    if (stream.timed) offer(stream.until);
+  }
+  return next;
+}
+
+void Rank::say_where_it_stands() const {
+  Rank& self = const_cast<Rank&>(*this);  // head() only moves cursors past ends of lists
+  At at;
+  for (std::size_t l = 0; l < lanes_.size() && at.op < 0; ++l) {
+    at = self.head(self.lanes_[l].cursor, &Queues::lanes, l);
+  }
+  for (std::size_t s = 0; s < streams_.size() && at.op < 0; ++s) {
+    at = self.head(self.streams_[s].cursor, &Queues::streams, s);
+  }
+  const int program = at.op < 0 ? 0 : run_.programs[static_cast<std::size_t>(at.step)];
+  run_.hall.stand(rank_, {role_, at.step, program, at.op});
+}
+
+// ---- Lanes --------------------------------------------------------------------------------------
+
+bool Rank::advance_lane(std::size_t which) {
+  Lane& lane = lanes_[which];
+  const At at = head(lane.cursor, &Queues::lanes, which);
+  if (at.op < 0) return false;
+  const Op& now_op = op(at);
+  const bool locks =
+      lane.lock >= 0 && now_op.kind != OpKind::host_wait && now_op.kind != OpKind::storage;
+  const auto lock = static_cast<std::size_t>(std::max<int>(lane.lock, 0));
+  if (!lane.begun) {
+    if (runs_on_stream(now_op) && ahead_ >= launch_queue) return false;
+    if (locks && locked_[lock]) return false;
+    lane.begin = run_.now();
+    const OpContext c = context(at);
+    if (now_op.kind == OpKind::storage) {
+      bind(at);
+      run_.work.run(context(at));
+      lane.until = lane.begin + run_.work.duration(c);
+    } else {
+      lane.until = lane.begin + run_.work.host_duration(c);
+    }
+    lane.begun = true;
+    if (lane.until > lane.begin) {
+      if (locks) locked_[lock] = true;
+      return true;
+    }
+  }
+  if (lane.until > lane.begin && run_.now() < lane.until) return false;
+  if (!may_go_on(lane, at)) return false;
+  if (locks && lane.until > lane.begin) locked_[lock] = false;
+  issue(at);
+  lane.begun = false;
+  ++lane.cursor.at;
+  if (now_op.kind == OpKind::host_work || now_op.kind == OpKind::host_wait ||
+      now_op.kind == OpKind::storage) {
+    const bool waited = now_op.kind == OpKind::host_wait;
+    state(at).issued_at = lane.begin;
+    record(at, lane.begin, run_.now(), lane.until - lane.begin, waited ? Bound::wait : Bound::host,
+           {});
+  }
+  return true;
+}
+
+bool Rank::may_go_on(const Lane&, At at) {
+  const Op& o = op(at);
+  if (o.kind != OpKind::host_wait) return true;
+  switch (o.wait_target) {
+    case WaitTarget::ops: return awaited_done(at);
+    case WaitTarget::stream: return drained(at, o.wait_stream);
+    case WaitTarget::device:
+      for (std::size_t s = 0; s < streams_.size(); ++s) {
+        if (!drained(at, static_cast<StreamIndex>(s))) return false;
+      }
+      return true;
+  }
+  return true;
+}
+
+void Rank::bind(At at) {
+  const Op& o = op(at);
+  const OpContext c = context(at);
+  auto* views = const_cast<std::byte**>(c.memory);
+  std::int32_t next = 0;
+  for (const Range range : {o.reads, o.writes}) {
+    for (const View& view : run_.schedule.at_views(range)) {
+      std::byte* start = memory_.at(view.buffer);
+      if (start == nullptr && run_.work.has_memory()) {
+        const StepProgram& program = run_.schedule.roles[static_cast<std::size_t>(role_)]
+                                         .steps[static_cast<std::size_t>(c.program)];
+        throw std::runtime_error(
+            op_names(run_.schedule, program)[static_cast<std::size_t>(at.op)] + " uses buffer " +
+            run_.schedule.buffers[static_cast<std::size_t>(view.buffer)].name.str() +
+            ", which is not allocated");
+      }
+      views[next++] = start;
+    }
+  }
+}
+
+void Rank::issue(At at) {
+  const Op& o = op(at);
+  OpState& mine = state(at);
+  mine.issued = true;
+  mine.issued_at = run_.now();
+  switch (o.kind) {
+    case OpKind::alloc:
+      memory_.alloc(o.buffer);
+      sample(at);
+      mine.done = true;
+      break;
+    case OpKind::free:
+      mine.freed = memory_.free(o.buffer);
+      sample(at);
+      mine.done = true;
+      break;
+    case OpKind::compute:
+    case OpKind::collective:
+    case OpKind::copy:
+      bind(at);
+      ++ahead_;
+      break;
+    case OpKind::stream_wait: break;
+    case OpKind::host_work:
+    case OpKind::host_wait:
+    case OpKind::storage: mine.done = true; break;
+  }
+}
+
+}  // namespace stepcast::runtime

@@ -1,0 +1,159 @@
+#pragma once
+// One rank at work: its lanes, streams and communicators as ordered queues, taken up by one thread.
+//
+// A rank is one thread, not one a stream: the schedule's order is kept by queues and waits, and a
+// laptop has fewer cores than eight ranks have streams. Of the queues whose head may go on, the
+// seed decides which does: so one run tries an interleaving that a GPU might show one day. Orders
+// of preference are drawn anew every few dozen ops, which tries far apart interleavings (a stream
+// left behind as long as nobody waits for it) sooner than tossing a coin for each op.
+//
+//   lane      issues ops in program order: binds their buffers, allocates, frees, waits
+//   stream    takes its ops in program order once they are issued and its waits are met
+//   free      memory goes back to its pool when the streams of the rule have passed it, and is
+//             poisoned when the pool's stream begins its next op, the first that could use it again
+//   timed     an op that takes seconds (replay) occupies its queue, not the thread
+//
+// A lane runs at most 1,024 ops ahead of the streams, like the launch queue of a GPU.
+// Tested by tests/unit/runtime/executor_test.cpp.
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "runtime/cpu/meeting.hpp"
+#include "runtime/cpu/memory.hpp"
+#include "runtime/cpu/queues.hpp"
+#include "runtime/work.hpp"
+#include "sim/schedule/timeline.hpp"
+
+namespace stepcast::runtime {
+
+// What all ranks share.
+struct Run {
+  const Schedule& schedule;
+  Work& work;
+  Hall& hall;
+  std::vector<int> programs;                // by executed step
+  std::vector<std::vector<Queues>> queues;  // by role, program
+  std::chrono::steady_clock::time_point began;
+  bool record_spans = true;
+
+  Seconds now() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  }
+};
+
+class Rank {
+ public:
+  Rank(const Run& run, int rank, int role, std::uint64_t seed, bool record);
+
+  // Lets one queue go on by one op. False when none can.
+  bool advance();
+  bool done() const;
+  // When a timed op of this rank ends; nothing when none is running.
+  std::optional<Seconds> next_end() const;
+  void say_where_it_stands() const;
+
+  std::vector<Span>& spans() { return spans_; }
+  std::vector<MemorySample>& samples() { return samples_; }
+  const RankMemory& memory() const { return memory_; }
+  void start();
+  void end();
+
+ private:
+  struct OpState {
+    bool issued = false;
+    bool done = false;
+    std::int8_t passed = 0;  // stream queues that a free has passed
+    Block* freed = nullptr;
+    Seconds issued_at = 0;
+  };
+  struct StepState {
+    std::vector<OpState> ops;
+    std::vector<std::byte*> views;  // memory of every view of the step
+  };
+  struct Cursor {
+    int step = 0;
+    std::size_t at = 0;
+  };
+  struct At {
+    int step = -1;
+    OpIndex op = -1;
+  };
+  struct Lane {
+    Cursor cursor;
+    bool begun = false;  // its head has been turned to, and holds the lane until `until` at least
+    Seconds begin = 0, until = 0;
+    std::int16_t lock = -1;
+  };
+  struct Stream {
+    Cursor cursor;
+    bool timed = false;
+    Seconds begin = 0, until = 0;
+    std::shared_ptr<Meeting> meeting;  // its head is a collective that has been entered
+    bool first_done = false, second_done = false;
+    Seconds entered = 0;
+    // Memory of its pool that its next op may be the first to use again.
+    std::vector<Block*> reusable;
+    // What its next op may have been bound by.
+    At last, wait;
+    Seconds last_end = 0, wait_end = 0;
+  };
+  struct Comm {
+    Cursor cursor;
+    std::int64_t entered = 0;
+    At last;
+    Seconds last_end = 0;
+  };
+
+  const Op& op(At at) const;
+  StepState& state(int step);
+  OpState& state(At at) { return state(at.step).ops[static_cast<std::size_t>(at.op)]; }
+  // The head of a queue, moving on to the next step where one ends; op < 0 at the end of the run.
+  At head(Cursor& cursor, std::vector<std::vector<OpIndex>> Queues::*lists, std::size_t which);
+  std::optional<At> resolve(int step, OpRef ref);
+  bool awaited_done(At at);
+  void release_if_awaited_done();
+  bool drained(At upto, StreamIndex stream);
+  OpContext context(At at);
+
+  bool advance_lane(std::size_t lane);
+  bool may_go_on(const Lane& lane, At at);
+  void issue(At at);
+  bool advance_stream(std::size_t stream);
+  bool advance_collective(Stream& stream, At at);
+  void pass_free(At at);
+  void give_back(At at);
+  void poison_reusable(Stream& stream);
+  void finish(Stream& stream, At at, Seconds start, Seconds solo, Bound bound, At cause,
+              Seconds peer_wait = 0);
+  void bind(At at);
+  void record(At at, Seconds start, Seconds end, Seconds solo, Bound bound, At cause,
+              Seconds peer_wait = 0);
+  void sample(At at);
+
+  const Run& run_;
+  int rank_;
+  int role_;
+  bool record_;
+  std::mt19937_64 random_;
+  std::vector<std::size_t> preference_;  // lanes, then streams
+  RankMemory memory_;
+  std::vector<StepState> steps_;
+  std::vector<Lane> lanes_;
+  std::vector<Stream> streams_;
+  std::vector<Comm> comms_;
+  std::vector<bool> locked_;                    // by lock
+  std::vector<At> waiting_frees_;               // free(after_op) whose op is not done yet
+  std::map<std::pair<int, int>, SameOp> same_;  // by programs, see resolve
+  int ahead_ = 0;                               // issued stream ops that are not done
+  int until_redraw_ = 0;
+  std::vector<Span> spans_;
+  std::vector<MemorySample> samples_;
+};
+
+}  // namespace stepcast::runtime

@@ -1,0 +1,91 @@
+#pragma once
+// Trains a residual MLP with real numbers, op by op, as a schedule says: forward, loss, backward,
+// recomputation, accumulation, casts, buckets, AdamW. What every schedule is proven with: after a
+// few steps its parameters are those of one rank on the whole batch (reference.hpp).
+//
+//   Schedule schedule = build_schedule(step);             // step.model of family mlp
+//   Trainer trainer(schedule, shape, data);
+//   execute(schedule, trainer, {.steps = data.steps});
+//   trainer.parameters(0);                                // what rank 0 holds
+//
+// The loss of a micro-batch is its mean over tokens, divided by the number of micro-batches, so
+// that what accumulates is the mean; the reductions average over ranks.
+// Numbers have the dtypes that the schedule's buffers declare, arithmetic is float (double for
+// fp64: see widened.hpp). Tested by tests/unit/runtime/train_test.cpp.
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "runtime/train/planner.hpp"
+#include "runtime/work.hpp"
+
+namespace stepcast::runtime {
+
+struct TrainingData {
+  int steps = 5;
+  int micro_batches = 1;         // a step
+  std::int64_t micro_batch = 1;  // samples of one rank
+  std::int64_t seq_len = 1;      // tokens of a sample
+  std::uint64_t seed = 7;        // of the initial parameters
+  AdamW adam;
+  // of_rank[r]: the samples of rank r, in the order in which it takes them (sampler.hpp).
+  std::vector<std::vector<std::int64_t>> of_rank;
+
+  // The samples of all ranks in one step: the batch that one rank would train on.
+  std::vector<std::vector<std::int64_t>> batches() const;
+};
+
+// Samples for every rank by the sampler's rule, enough for all steps.
+TrainingData make_data(int ranks, int steps, int micro_batches, std::int64_t micro_batch,
+                       std::int64_t seq_len);
+
+class Trainer : public Work {
+ public:
+  // Plans the whole run. Throws std::runtime_error naming the op that cannot be given a meaning.
+  Trainer(const Schedule& schedule, const MlpShape& shape, TrainingData data);
+  ~Trainer() override;
+
+  bool has_memory() const override { return true; }
+  void start(int rank, std::byte* const* memory) override;
+  void end(int rank, std::byte* const* memory) override;
+  void run(const OpContext& context) override;
+  Operands operands(const OpContext& context) override;
+  void finished(const OpContext& context) override;
+  Seconds duration(const OpContext&) const override { return 0; }
+  Seconds host_duration(const OpContext&) const override { return 0; }
+
+  // After the run: the elements that a rank's persistent parameters hold, by tensor; NaN where it
+  // holds none.
+  const Tensors& parameters(int rank) const;
+  // The mean loss of each step over all ranks and micro-batches.
+  std::vector<double> losses() const;
+  // The squared norms of the gradients that a rank read in its steps (ZeRO's checks before Adam).
+  const std::vector<double>& norms(int rank) const;
+
+ private:
+  struct RankState {
+    std::vector<std::shared_ptr<const StepPlan>> steps;
+    std::vector<MasterCopy> masters;
+    std::vector<std::pair<BufferIndex, std::vector<Run>>> parameters;
+    std::map<int, std::vector<std::byte>> staged;  // by communicator: elements of a reduction
+    Tensors final_parameters;
+    std::vector<double> loss;  // by step: sum over micro-batches
+    std::vector<double> norms;
+  };
+  const OpPlan& plan_of(const OpContext& context) const;
+  std::string name_of(const OpContext& context) const;
+  void run_adam(const AdamPlan& plan, const OpContext& context);
+
+  const Schedule& schedule_;
+  MlpShape shape_;
+  TrainingData data_;
+  double loss_scale_ = 1;
+  std::vector<RankState> ranks_;
+  std::vector<std::vector<std::vector<std::string>>> names_;  // by role, program, op
+};
+
+// ‖a - b‖ / ‖b‖ of the elements that a holds (NaN: it does not).
+double relative_difference(const std::vector<double>& a, const std::vector<double>& b);
+
+}  // namespace stepcast::runtime
