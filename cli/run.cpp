@@ -80,6 +80,9 @@ int run_replay(const RunCommandOptions& options, Forecast& f) {
   write_timeline(options, f, timeline);
   const Collectives collectives(f.resolved.cluster, f.resolved.step.mesh, f.resolved.nccl_version);
   Report report = report_of(f.resolved, f.schedule, f.costs, timeline, collectives);
+  report.memory =
+      f.report.memory;  // what the allocator reserves is replayed on the forecast's clock
+  report.fits = f.report.fits;
   report.notes.push_back(fmt::format(
       "run on {} threads of this machine: each op took its forecast time alone, {:.3g} times as "
       "long (divided out); the forecast of the step is {}",

@@ -58,7 +58,7 @@ int run_train(const RunCommandOptions& options, const Scenario& scenario, const 
   const Schedule schedule = options.float64 ? runtime::widened(f.schedule) : f.schedule;
   runtime::Trainer trainer(schedule, shape, data);
   runtime::ExecuteOptions how;
-  how.steps = steps;
+  how.steps = trainer.executed_steps();
   how.seed = options.seed;
   how.watchdog = options.watchdog;
   const runtime::Execution execution = runtime::execute(schedule, trainer, how);

@@ -67,6 +67,9 @@ struct OrderPlan {  // DDP's bucket order: rank 0 knows it
   Activation numbers;
   bool check = false;
 };
+struct ZeroPlan {
+  std::vector<Activation> views;
+};
 struct CollectivePlan {
   int send = 0;
   Bytes send_at = 0;
@@ -78,7 +81,7 @@ struct CollectivePlan {
 };
 
 using OpPlan = std::variant<std::monostate, MovePlan, LayerPlan, AdamPlan, NormPlan, LoadPlan,
-                            OrderPlan, CollectivePlan>;
+                            OrderPlan, ZeroPlan, CollectivePlan>;
 
 struct StepPlan {
   std::vector<OpPlan> ops;

@@ -78,6 +78,12 @@ OpPlan Planner::plan(const Op& op) {
       if (views.empty()) fail(op, "has no view");
       return OrderPlan{activation(views.front()), check};
     }
+    case Meaning::zero: {
+      ZeroPlan zero;
+      for (const Extent& e : writes_of(op)) zero.views.push_back(activation(e));
+      return zero;
+    }
+    case Meaning::numbers: return {};
   }
   return {};
 }

@@ -50,6 +50,8 @@ Trainer::Trainer(const Schedule& schedule, const MlpShape& shape, TrainingData d
   const auto world = static_cast<std::size_t>(schedule.mesh.world_size());
   STEPCAST_ASSERT(data_.of_rank.size() == world, "samples for every rank");
   ranks_.resize(world);
+  static const Name construction("construction");
+  before_ = schedule.roles.front().steps.front().name == construction ? 1 : 0;
   for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
     const Role& role = schedule.roles[r];
     std::vector<std::vector<std::string>> names;
@@ -61,7 +63,7 @@ Trainer::Trainer(const Schedule& schedule, const MlpShape& shape, TrainingData d
       RankState& state = ranks_[static_cast<std::size_t>(rank)];
       Planner planner(schedule, shape, rank, static_cast<int>(r));
       state.parameters = planner.parameters();
-      for (int s = 0; s < data_.steps; ++s) {
+      for (int s = 0; s < executed_steps(); ++s) {
         state.steps.push_back(planner.next_step(std::min(s, last)));
       }
       state.masters = planner.masters();
@@ -147,7 +149,7 @@ void Trainer::run(const OpContext& c) {
     const std::string name = name_of(c);
     const LayerRun run{shape_, c.memory, data_.micro_batch * data_.seq_len,
                        loss_scale_ / data_.micro_batches, name};
-    ranks_[static_cast<std::size_t>(c.rank)].loss[static_cast<std::size_t>(c.step)] +=
+    ranks_[static_cast<std::size_t>(c.rank)].loss[static_cast<std::size_t>(c.step - before_)] +=
         run_layer(*layer, run);
   } else if (const auto* adam = std::get_if<AdamPlan>(&plan)) {
     run_adam(*adam, c);
@@ -162,7 +164,8 @@ void Trainer::run(const OpContext& c) {
   } else if (const auto* ids = std::get_if<LoadPlan>(&plan)) {
     const std::int64_t per_step = data_.micro_batches * data_.micro_batch;
     const auto& samples = data_.of_rank[static_cast<std::size_t>(c.rank)];
-    const std::int64_t first = c.step * per_step + c.op->micro_batch * data_.micro_batch;
+    const std::int64_t first =
+        (c.step - before_) * per_step + c.op->micro_batch * data_.micro_batch;
     const std::int64_t tokens = data_.micro_batch * data_.seq_len;
     STEPCAST_ASSERT(ids->tokens.bytes == 16 * tokens, "ids and labels of a micro-batch");
     std::int64_t at = ids->tokens.at;
@@ -171,6 +174,11 @@ void Trainer::run(const OpContext& c) {
       std::byte* memory = c.memory[ids->tokens.view];
       store<std::int64_t>(memory, at, token_of(shape_, sample, i % data_.seq_len));
       store<std::int64_t>(memory, at + tokens, label_of(shape_, sample, i % data_.seq_len));
+    }
+  } else if (const auto* zero = std::get_if<ZeroPlan>(&plan)) {
+    for (const Activation& view : zero->views) {
+      std::memset(c.memory[view.view] + view.at * bytes_per_element(view.dtype), 0,
+                  static_cast<std::size_t>(view.bytes));
     }
   } else if (const auto* order = std::get_if<OrderPlan>(&plan)) {
     const auto count = order->numbers.bytes / 4;
@@ -225,7 +233,7 @@ void Trainer::finished(const OpContext& c) {
 
 void Trainer::run_adam(const AdamPlan& plan, const OpContext& c) {
   const AdamW& a = data_.adam;
-  const double t = c.step + 1;
+  const double t = c.step - before_ + 1;
   const double correct1 = 1 - std::pow(a.beta1, t);
   const double correct2 = 1 - std::pow(a.beta2, t);
   const std::string name = name_of(c);

@@ -55,6 +55,9 @@ class Trainer : public Work {
   Seconds duration(const OpContext&) const override { return 0; }
   Seconds host_duration(const OpContext&) const override { return 0; }
 
+  // Programs to execute: the steps, and DDP's constructor before them where the schedule has it.
+  int executed_steps() const { return data_.steps + before_; }
+
   // After the run: the elements that a rank's persistent parameters hold, by tensor; NaN where it
   // holds none.
   const Tensors& parameters(int rank) const;
@@ -78,6 +81,7 @@ class Trainer : public Work {
   void run_adam(const AdamPlan& plan, const OpContext& context);
 
   const Schedule& schedule_;
+  int before_ = 0;  // programs that train on nothing
   MlpShape shape_;
   TrainingData data_;
   double loss_scale_ = 1;

@@ -56,9 +56,14 @@ constexpr std::array rows{
     Row{"adamw_foreach", "", Meaning::adamw},
     Row{"adamw_unfused", "", Meaning::adamw},
     Row{"copy_to_16_bit", "", Meaning::from_master},
+    Row{"create_state", "", Meaning::zero},
     // DDP's second forward
     Row{"rebuild_upload", "", Meaning::order},
     Row{"rebuild_download", "", Meaning::order},
+    // DDP's constructor
+    Row{"upload", "", Meaning::numbers},
+    Row{"download", "", Meaning::numbers},
+    Row{"unflatten", "", Meaning::move},
 };
 
 // FSDP1 divides by `pre` before the reduction and by `post` after it, pre * post = W: pre doubles

@@ -18,6 +18,8 @@ enum class Meaning : std::uint8_t {
   layer,        // a layer of the model: forward, recompute or backward
   load,         // token ids and labels
   order,        // DDP's rebuilt bucket order: numbers that everybody must get from rank 0
+  zero,         // fills what it writes with zeros
+  numbers,      // of the hosts', to compare shapes with: no tensor, and not looked at here
 };
 
 struct VerbMeaning {

@@ -45,6 +45,11 @@ std::vector<TrafficLine> traffic_lines(const std::vector<CollectiveRow>& rows) {
   return lines;
 }
 
+// The tensors would fit, their blocks do not.
+bool fragmented(const RoleMemory& role) {
+  return role.reserved && !role.reserved->out_of_memory.empty();
+}
+
 class Page {
  public:
   Page(const Report& report, const TextOptions& options) : r_(report), options_(options) {}
@@ -207,6 +212,7 @@ class Page {
            r_.memory.size() > 1 ? " of " + role_words(role) : "", human_gib(role.peak),
            human_gib(r_.capacity), percent(share),
            role.peak > r_.capacity ? "DOES NOT FIT"
+           : fragmented(role)      ? "DOES NOT FIT in the allocator's blocks"
            : r_.fits               ? "fits"
                                    : "fits, " + human_gib(r_.capacity - role.peak) + " free");
       if (!role.peak_moment.empty()) line("  peak at {}", role.peak_moment);
@@ -265,6 +271,13 @@ std::string role_words(const RoleMemory& role) {
 }
 
 std::string shortage(const Report& report) {
+  for (const RoleMemory& role : report.memory) {
+    if (role.peak > report.capacity || !fragmented(role)) continue;
+    return fmt::format("does not fit in the allocator's blocks{}: {} of {} are needed, but {}",
+                       report.memory.size() > 1 ? " on " + role_words(role) : "",
+                       human_gib(role.peak), human_gib(report.capacity),
+                       role.reserved->out_of_memory);
+  }
   std::string who;
   std::string others;
   Bytes peak = 0;

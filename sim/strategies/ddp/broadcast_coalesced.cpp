@@ -1,7 +1,9 @@
 #include "sim/strategies/ddp/broadcast_coalesced.hpp"
 
+#include <algorithm>
 #include <numeric>
 
+#include "sim/strategies/common/layouts.hpp"
 #include "sim/strategies/common/view_list.hpp"
 
 namespace stepcast::ddp {
@@ -26,6 +28,16 @@ BroadcastCoalesced::BroadcastCoalesced(ScheduleBuilder& builder, Streams streams
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     flat_.push_back(builder.buffer("flat_" + what + "." + std::to_string(b), BufferKind::other,
                                    buckets_[b].dtype, buckets_[b].bytes, streams.compute));
+  }
+}
+
+void BroadcastCoalesced::declare_layouts(const Model& model) {
+  const auto parameters = static_cast<int>(model.parameters.size());
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const std::vector<int>& tensors = buckets_[b].tensors;
+    const bool all = std::all_of(tensors.begin(), tensors.end(),
+                                 [&](int tensor) { return tensor < parameters; });
+    if (all) whole_layout(builder_, flat_[b], one_after_another(model, tensors));
   }
 }
 

@@ -34,6 +34,9 @@ class BroadcastCoalesced {
   void issue(LayerWalk& walk, int root = 0);
   std::size_t broadcasts() const { return buckets_.size(); }
 
+  // The first tensors are the model's parameters, in order: what lies where in the flat buffers.
+  void declare_layouts(const Model& model);
+
  private:
   OpIndex send(std::size_t bucket, int root, LayerWalk& walk);
   void finish(std::size_t bucket, OpIndex sent, LayerWalk& walk);

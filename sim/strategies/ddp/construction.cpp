@@ -52,7 +52,9 @@ void construct(ScheduleBuilder& builder, const TrainingStep& step, LayerWalk& wa
   }
   exchange(builder, streams, verb_shapes, CollectiveKind::broadcast, sizes_and_strides,
            sizes_and_strides, label);
-  BroadcastCoalesced(builder, streams, "parameters" + label, tensors, views).issue(walk);
+  BroadcastCoalesced broadcast(builder, streams, "parameters" + label, tensors, views);
+  broadcast.declare_layouts(step.model);
+  broadcast.issue(walk);
 }
 
 }  // namespace stepcast::ddp

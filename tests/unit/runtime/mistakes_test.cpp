@@ -34,7 +34,7 @@ TEST_CASE("gradients that are summed, not averaged, are W times as large") {
     const Schedule wide = runtime::widened(schedule);
     runtime::Trainer trainer(wide, testing::small_shape(), testing::training_data(c));
     runtime::ExecuteOptions options;
-    options.steps = testing::steps;
+    options.steps = trainer.executed_steps();
     runtime::execute(wide, trainer, options);
     return trainer.norms(0).at(0);
   };

@@ -18,7 +18,7 @@ std::string how_it_is_caught(const Schedule& mutant, const Case& c) {
     const Schedule wide = runtime::widened(mutant);
     runtime::Trainer trainer(wide, testing::small_shape(c.tied), testing::training_data(c));
     runtime::ExecuteOptions options;
-    options.steps = testing::steps;
+    options.steps = trainer.executed_steps();
     options.threads = false;
     options.seed = 11;
     runtime::execute(wide, trainer, options);

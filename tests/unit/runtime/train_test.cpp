@@ -248,7 +248,7 @@ TEST_CASE("a run allocates what the ledger counts") {
     const Schedule schedule = build_schedule(testing::training_step(c));
     runtime::Trainer trainer(schedule, testing::small_shape(), testing::training_data(c));
     runtime::ExecuteOptions options;
-    options.steps = testing::steps;
+    options.steps = trainer.executed_steps();
     const runtime::Execution run = runtime::execute(schedule, trainer, options);
     const Bytes peak = memory_ledger(schedule).at(0).peak.total;
     for (const Bytes bytes : run.peak) CHECK(bytes == peak);

@@ -115,7 +115,7 @@ inline double train(const Case& c, bool threads = true, std::uint64_t seed = 1,
   if (in_double) schedule = runtime::widened(std::move(schedule));
   runtime::Trainer trainer(schedule, small_shape(c.tied), training_data(c));
   runtime::ExecuteOptions options;
-  options.steps = steps;
+  options.steps = trainer.executed_steps();
   options.threads = threads;
   options.seed = seed;
   runtime::execute(schedule, trainer, options);
