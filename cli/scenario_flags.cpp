@@ -60,9 +60,10 @@ const char* type_name(const KeyInfo& key, const Field&) {
 
 }  // namespace
 
-ScenarioFlags::ScenarioFlags(CLI::App& command) {
+ScenarioFlags::ScenarioFlags(CLI::App& command, const std::vector<std::string>& only) {
   Scenario shape;
   visit_scenario(shape, [&](const KeyInfo& key, auto& field) {
+    if (!only.empty() && std::find(only.begin(), only.end(), key.name) == only.end()) return;
     using Field = std::remove_reference_t<decltype(field)>;
     std::string help = key.help;
     for (std::size_t i = 0; i < key.accepted.size(); ++i) {
@@ -70,10 +71,11 @@ ScenarioFlags::ScenarioFlags(CLI::App& command) {
     }
     CLI::Option* option = command.add_option(flag_of(key.name), texts_[key.name], help);
     option->group(key.group)->option_text(type_name(key, field));
-    // The last one wins, except where several add up.
-    option->multi_option_policy(std::is_same_v<Field, std::optional<std::vector<std::string>>>
-                                    ? CLI::MultiOptionPolicy::Join
-                                    : CLI::MultiOptionPolicy::TakeLast);
+    // The last one wins, except where several add up: lists, and NCCL's variables, a line each.
+    const bool adds_up = std::is_same_v<Field, std::optional<std::vector<std::string>>> ||
+                         key.name == std::string("nccl");
+    option->multi_option_policy(adds_up ? CLI::MultiOptionPolicy::Join
+                                        : CLI::MultiOptionPolicy::TakeLast);
     if (std::is_same_v<Field, std::optional<bool>>) option->expected(0, 1)->default_str("true");
     options_[key.name] = option;
   });
@@ -82,7 +84,9 @@ ScenarioFlags::ScenarioFlags(CLI::App& command) {
 Scenario ScenarioFlags::read() const {
   Scenario scenario;
   visit_scenario(scenario, [&](const KeyInfo& key, auto& field) {
-    const CLI::Option& option = *options_.at(key.name);
+    const auto known = options_.find(key.name);
+    if (known == options_.end()) return;
+    const CLI::Option& option = *known->second;
     if (option.count() == 0) return;
     const Where where{.file = flag_of(key.name), .line = 0, .key = ""};
     std::string text = texts_.at(key.name);

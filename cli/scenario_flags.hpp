@@ -12,7 +12,8 @@ namespace stepcast::cli {
 
 class ScenarioFlags {
  public:
-  explicit ScenarioFlags(CLI::App& command);
+  // All keys, or those of `only`.
+  explicit ScenarioFlags(CLI::App& command, const std::vector<std::string>& only = {});
 
   // What was given on the command line. Throws InputError naming the flag.
   Scenario read() const;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <numeric>
 
@@ -37,11 +38,6 @@ AccumulationSync parse_sync(const std::string& text) {
 BackwardPrefetchMode parse_prefetch(const std::string& text) {
   if (text == "pre") return BackwardPrefetchMode::pre;
   return text == "post" ? BackwardPrefetchMode::post : BackwardPrefetchMode::none;
-}
-
-FabricKind parse_fabric(const std::string& text) {
-  if (text == "single_switch") return FabricKind::single_switch;
-  return text == "leaf_spine" ? FabricKind::leaf_spine : FabricKind::rail_optimised;
 }
 
 bool is_hybrid(const StrategyChoice& strategy) {
@@ -311,12 +307,30 @@ Cluster resolve_cluster(const Scenario& s) {
   options.gpus = to_int(s.gpus);
   options.gpus_per_node = to_int(s.gpus_per_node);
   if (!s.nodes && !s.gpus) options.nodes = 1;
-  if (s.fabric) options.fabric = parse_fabric(*s.fabric);
+  if (s.fabric) options.fabric = parse_fabric_kind(*s.fabric, s.where("fabric"));
+  if (s.leaf_ports) options.leaf_ports = to_int(s.leaf_ports);
   options.oversubscription = s.oversubscription;
   options.gpudirect_rdma = s.gpudirect_rdma;
   options.nic_gbps = s.nic_gbps;
   options.network = s.network;
   return make_cluster(load_machine(*s.cluster), options);
+}
+
+CollectiveOptions resolve_collectives(const Scenario& s) {
+  CollectiveOptions options;
+  options.nccl_version = s.nccl_version.value_or("2.28.9");
+  if (s.nccl) options.environment.set_all(*s.nccl, s.where("nccl"));
+  if (s.measured_collectives) {
+    const Where where = s.where("measured_collectives");
+    std::filesystem::path path = *s.measured_collectives;
+    // A path in a scenario file is taken from its folder, as machines and models are.
+    if (path.is_relative() && where.line > 0) {
+      path = std::filesystem::path(where.file).parent_path() / path;
+    }
+    options.measured =
+        std::make_shared<const MeasuredTable>(MeasuredTable::from_file(path.string()));
+  }
+  return options;
 }
 
 Resolved resolve(const Scenario& s) {
@@ -335,7 +349,7 @@ Resolved resolve(const Scenario& s) {
   r.cluster = resolve_cluster(s);
   r.profile = load_profile(s.profile.value_or("pytorch-eager"));
   r.engine = s.engine.value_or("fluid");
-  r.nccl_version = s.nccl_version.value_or("2.28.9");
+  r.collectives = resolve_collectives(s);
   r.first_step = s.step.value_or("steady") == "first";
 
   TrainingStep& step = r.step;
