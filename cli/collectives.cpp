@@ -98,10 +98,11 @@ int run(const Options& o, const ScenarioFlags& flags) {
   text += fmt::format("  {:<20} {:>7} {:>14} {:>9}  {:<10}{}\n", "algorithm", "steps", "sent a GPU",
                       "of size", "grows with", scenario.cluster ? "      time" : "");
   for (const AlgorithmCost& cost : compare_algorithms(op, o.ranks, size, rates)) {
-    text += fmt::format("  {:<20} {:>7} {:>14} {:>8.3f}x  {:<10}{}\n", to_string(cost.algorithm),
-                        cost.steps, bytes_text(cost.bytes_sent), cost.bytes_sent / size,
-                        cost.growth == "no" ? "nothing" : cost.growth,
-                        scenario.cluster ? fmt::format("{:>10}", time_text(cost.seconds)) : "");
+    text += fmt::format("  {:<20} {:>7} {:>14} {:>8.3f}x  ", to_string(cost.algorithm), cost.steps,
+                        bytes_text(cost.bytes_sent), cost.bytes_sent / size);
+    const std::string growth = cost.growth == "no" ? "nothing" : cost.growth;
+    text += scenario.cluster ? fmt::format("{:<10}{:>10}\n", growth, time_text(cost.seconds))
+                             : growth + "\n";
   }
   if (nccl) {
     text += fmt::format("  NCCL takes {}/{} on {} channels: {}\n",

@@ -44,7 +44,7 @@ struct NcclTestsLog {
 struct NcclTestsHints {
   int ranks = 0;
   int nodes = 0;
-  std::string op;  // "all_reduce", ...
+  std::string op = {};  // "all_reduce", ...
 };
 
 // Throws InputError with the true reason: no result rows, CPU times (-C 1), an operation that

@@ -119,7 +119,7 @@ TEST_CASE("a tuner plugin's row is taken where it matches and can run") {
 
 TEST_CASE("wrong variables are refused, and so are those the model does not know") {
   CHECK(contains(refusal("NCCL_ALGO"), "NAME=VALUE"));
-  CHECK(contains(refusal("NCCL_ALGO=rign"), "did you mean 'Ring'"));
+  CHECK(contains(refusal("NCCL_ALGO=Rin"), "did you mean 'Ring'"));
   CHECK(contains(refusal("NCCL_ALGO="), "NCCL_ALGO"));
   CHECK(contains(refusal("NCCL_ALGO=foo:ring"), "allreduce"));
   CHECK(contains(refusal("NCCL_MAX_NCHANNELS=0"), "1 to 64"));
