@@ -70,7 +70,7 @@ struct InProcess {
 
 InProcess in_process(const Case& c) {
   const Resolved r = resolved(c);
-  const Collectives collectives(r.cluster, r.step.mesh, r.nccl_version);
+  const Collectives collectives(r.cluster, r.step.mesh, r.collectives);
   const Schedule schedule = build_schedule(r.step);
   const CostTable costs = bind_costs(schedule, r.cluster, collectives, r.profile);
   const auto formula = make_formula_engine();
@@ -94,7 +94,7 @@ InProcess in_process(const Case& c) {
 double fluid_us_an_op(int accumulation) {
   Resolved r = resolved({"llama-3-70b", 64, "full"});
   r.step.accumulation = accumulation;
-  const Collectives collectives(r.cluster, r.step.mesh, r.nccl_version);
+  const Collectives collectives(r.cluster, r.step.mesh, r.collectives);
   const Schedule schedule = build_schedule(r.step);
   const CostTable costs = bind_costs(schedule, r.cluster, collectives, r.profile);
   const auto fluid = make_fluid_engine();
@@ -111,7 +111,7 @@ double perturbed_ms() {
       "model = \"llama-3-70b\"\ncluster = \"dgx-h100\"\nnodes = 2048\nstrategy = \"hsdp\"\n"
       "seq_len = 8192\ncheckpointing = \"full\"\nperturb = [\"rank=17:slow=0.8\"]\n",
       "benchmark"));
-  const Collectives collectives(r.cluster, r.step.mesh, r.nccl_version);
+  const Collectives collectives(r.cluster, r.step.mesh, r.collectives);
   const Schedule schedule = build_schedule(r.step);
   const CostTable costs = bind_costs(schedule, r.cluster, collectives, r.profile);
   const auto fluid = make_fluid_engine();

@@ -24,8 +24,13 @@ extern const Command list_command;
 extern const Command show_command;
 extern const Command memory_command;
 extern const Command volume_command;
+extern const Command topo_command;
+extern const Command nccl_command;
+extern const Command collectives_command;
 
 // Writes to stdout; a closed pipe is no error.
 void print(const std::string& text);
+// One line on stderr: what was assumed, what was left out.
+void note(const std::string& text);
 
 }  // namespace stepcast::cli

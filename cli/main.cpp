@@ -21,9 +21,9 @@ namespace stepcast::cli {
 
 namespace {
 
-const Command* const commands[] = {&simulate_command, &advise_command, &memory_command,
-                                   &volume_command,   &run_command,    &list_command,
-                                   &show_command};
+const Command* const commands[] = {
+    &simulate_command, &advise_command, &memory_command, &volume_command, &run_command,
+    &list_command,     &show_command,   &topo_command,   &nccl_command,   &collectives_command};
 
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
@@ -91,6 +91,9 @@ int run(int argc, char** argv) {
   for (const auto& [sub, go] : runs) {
     if (!sub->parsed()) continue;
     refuse_extras(*sub, sub->get_name() + " ");
+    for (const CLI::App* verb : sub->get_subcommands()) {
+      refuse_extras(*verb, sub->get_name() + " " + verb->get_name() + " ");
+    }
     return go();
   }
   if (!app.remaining().empty() && !app.remaining().front().starts_with("-")) {
@@ -104,6 +107,10 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
+
+void note(const std::string& text) {
+  std::fprintf(stderr, "stepcast: note: %s\n", one_line(text).c_str());
+}
 
 void print(const std::string& text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();

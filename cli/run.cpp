@@ -78,7 +78,7 @@ int run_replay(const RunCommandOptions& options, Forecast& f) {
   const Timeline timeline = runtime::scaled(std::move(execution.timeline), 1 / stretch);
 
   write_timeline(options, f, timeline);
-  const Collectives collectives(f.resolved.cluster, f.resolved.step.mesh, f.resolved.nccl_version);
+  const Collectives collectives(f.resolved.cluster, f.resolved.step.mesh, f.resolved.collectives);
   Report report = report_of(f.resolved, f.schedule, f.costs, timeline, collectives);
   report.memory =
       f.report.memory;  // what the allocator reserves is replayed on the forecast's clock

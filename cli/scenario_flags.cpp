@@ -96,18 +96,19 @@ const char* type_name(const KeyInfo& key, const Field&) {
 ScenarioFlags::ScenarioFlags(CLI::App& command, const std::vector<std::string>& only) {
   Scenario shape;
   visit_scenario(shape, [&](const KeyInfo& key, auto& field) {
-    using Field = std::remove_reference_t<decltype(field)>;
     if (!only.empty() && std::find(only.begin(), only.end(), key.name) == only.end()) return;
+    using Field = std::remove_reference_t<decltype(field)>;
     std::string help = key.help;
     for (std::size_t i = 0; i < key.accepted.size(); ++i) {
       help += (i == 0 ? ": " : ", ") + key.accepted[i];
     }
     CLI::Option* option = command.add_option(flag_of(key.name), texts_[key.name], help);
     option->group(key.group)->option_text(type_name(key, field));
-    // The last one wins, except where several add up.
-    option->multi_option_policy(std::is_same_v<Field, std::optional<std::vector<std::string>>>
-                                    ? CLI::MultiOptionPolicy::Join
-                                    : CLI::MultiOptionPolicy::TakeLast);
+    // The last one wins, except where several add up: lists, and NCCL's variables, a line each.
+    const bool adds_up = std::is_same_v<Field, std::optional<std::vector<std::string>>> ||
+                         key.name == std::string("nccl");
+    option->multi_option_policy(adds_up ? CLI::MultiOptionPolicy::Join
+                                        : CLI::MultiOptionPolicy::TakeLast);
     if (std::is_same_v<Field, std::optional<bool>>) option->expected(0, 1)->default_str("true");
     options_[key.name] = option;
   });
@@ -116,8 +117,10 @@ ScenarioFlags::ScenarioFlags(CLI::App& command, const std::vector<std::string>& 
 Scenario ScenarioFlags::read() const {
   Scenario scenario;
   visit_scenario(scenario, [&](const KeyInfo& key, auto& field) {
-    const auto found = options_.find(key.name);
-    if (found == options_.end() || found->second->count() == 0) return;
+    const auto known = options_.find(key.name);
+    if (known == options_.end()) return;
+    const CLI::Option& option = *known->second;
+    if (option.count() == 0) return;
     const Where where{.file = flag_of(key.name), .line = 0, .key = ""};
     std::string text = texts_.at(key.name);
     if (text.empty()) {

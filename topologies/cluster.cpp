@@ -51,6 +51,8 @@ void apply(const ClusterOptions& options, Fabric& fabric) {
   }
   require(fabric.kind != FabricKind::single_switch || fabric.oversubscription == 1,
           "oversubscription", "is above 1 on a single switch; accepted: 1, or another fabric");
+  require(fabric.kind != FabricKind::rail_only || fabric.oversubscription == 1, "oversubscription",
+          "is above 1 on rails that nothing joins; accepted: 1, or another fabric");
 }
 
 // nodes, gpus_per_node and world_size from whichever of them is given.

@@ -63,7 +63,7 @@ void describe_links(std::string& out, const Machine& machine) {
   for (const auto& [key, count] : groups) {
     const auto& [kind, ends, text, gbps, latency] = key;
     out += fmt::format("  {:>3}x {:<7} {:<25} {:<12} {:>7} GB/s  {:>4} us\n", count,
-                       to_string(kind), ends, text, figure(gbps), figure(latency));
+                       to_string(kind), ends, text, gbps > 0 ? figure(gbps) : "?", figure(latency));
   }
 }
 
@@ -116,7 +116,9 @@ std::string host_text(const Machine& machine) {
     cpu = &machine.graph[vertex];
     ++nodes;
   }
-  std::string text = fmt::format("{:.0f} GB", machine.host_memory_bytes / 1e9);
+  std::string text = machine.host_memory_bytes > 0
+                         ? fmt::format("{:.0f} GB", machine.host_memory_bytes / 1e9)
+                         : "memory not known";
   if (cpu == nullptr) return text;
   return fmt::format("{}, {} NUMA node{}, {}{}", cpu->product.empty() ? "CPU" : cpu->product, nodes,
                      nodes == 1 ? "" : "s", text,
@@ -203,7 +205,7 @@ std::string describe(const Machine& machine) {
   row(out, "source", machine.source);
   describe_links(out, machine);
   describe_paths(out, machine);
-  out += "\nGPU " + describe(machine.gpu);
+  if (machine.gpu.sm_count > 0) out += "\nGPU " + describe(machine.gpu);  // else nobody named it
   return out;
 }
 

@@ -7,7 +7,23 @@ namespace {
 
 bool one_leaf_for_all(const Cluster& cluster) {
   return cluster.fabric.kind == FabricKind::single_switch ||
-         cluster.nodes <= cluster.fabric.leaf_ports;
+         cluster.fabric.kind == FabricKind::rail_only || cluster.nodes <= cluster.fabric.leaf_ports;
+}
+
+// Switches on the way between two NICs of different leaves.
+int hops_between_leaves(const Fabric& fabric, int node_a, int node_b) {
+  switch (fabric.kind) {
+    case FabricKind::fat_tree: {  // leaf, aggregation, core, aggregation, leaf
+      const std::int64_t pod = std::int64_t{fabric.leaf_ports} * fabric.leaf_ports;
+      return node_a / pod == node_b / pod ? 3 : 5;
+    }
+    case FabricKind::dragonfly: return 4;  // to the group's gateway, over, from the other's
+    case FabricKind::single_switch:
+    case FabricKind::leaf_spine:
+    case FabricKind::rail_optimised:
+    case FabricKind::rail_only: return 3;
+  }
+  return 3;
 }
 
 }  // namespace
@@ -18,7 +34,10 @@ int leaf_of(const Cluster& cluster, int node, int nic) {
   const int group = node / cluster.fabric.leaf_ports;
   switch (cluster.fabric.kind) {
     case FabricKind::single_switch: return 0;
-    case FabricKind::leaf_spine: return group;
+    case FabricKind::leaf_spine:
+    case FabricKind::fat_tree:
+    case FabricKind::dragonfly: return group;
+    case FabricKind::rail_only: return nic;
     case FabricKind::rail_optimised:
       return group * static_cast<int>(cluster.machine.nics.size()) + nic;
   }
@@ -32,12 +51,19 @@ int leaf_count(const Cluster& cluster) {
 
 int switch_hops(const Cluster& cluster, int node_a, int nic_a, int node_b, int nic_b) {
   if (node_a == node_b && nic_a == nic_b) return 0;
-  return leaf_of(cluster, node_a, nic_a) == leaf_of(cluster, node_b, nic_b) ? 1 : 3;
+  const bool together = leaf_of(cluster, node_a, nic_a) == leaf_of(cluster, node_b, nic_b);
+  if (together) return cluster.fabric.kind == FabricKind::dragonfly ? 2 : 1;
+  // Nothing joins the rails: data changes to the other NIC's rail inside a node, over NVLink.
+  if (cluster.fabric.kind == FabricKind::rail_only) return 1;
+  return hops_between_leaves(cluster.fabric, node_a, node_b);
 }
 
 double fabric_latency_us(const Cluster& cluster) {
   if (cluster.nodes == 1) return 0;
-  return cluster.fabric.hop_latency_us * (one_leaf_for_all(cluster) ? 1 : 3);
+  if (one_leaf_for_all(cluster)) {
+    return cluster.fabric.hop_latency_us * (cluster.fabric.kind == FabricKind::dragonfly ? 2 : 1);
+  }
+  return cluster.fabric.hop_latency_us * hops_between_leaves(cluster.fabric, 0, cluster.nodes - 1);
 }
 
 double nic_gbps(const Cluster& cluster, double crossing) {

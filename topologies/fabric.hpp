@@ -20,7 +20,8 @@ namespace stepcast {
 int leaf_of(const Cluster& cluster, int node, int nic);
 int leaf_count(const Cluster& cluster);
 
-// Switches between two NICs: 0 for one and the same, 1 on one leaf, 3 by way of a spine.
+// Switches between two NICs: 0 for one and the same, 1 on one leaf, 3 by way of a spine, 5 by way
+// of a fat tree's core; on a dragonfly 2 within a group and 4 between two.
 int switch_hops(const Cluster& cluster, int node_a, int nic_a, int node_b, int nic_b);
 // Delay of the switches between neighbouring nodes that are farthest apart, microseconds.
 double fabric_latency_us(const Cluster& cluster);

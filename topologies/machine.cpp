@@ -32,6 +32,23 @@ Machine read_machine(TomlTable root) {
   if (std::find(networks.begin(), networks.end(), network) == networks.end()) {
     throw not_accepted(root.where("network"), network, networks);
   }
+
+  if (std::optional<TomlTable> graph = root.table("graph")) {
+    const double known = root.number_or("host_memory_gb", 0, {0.001, 1e6});  // 0: not known
+    Machine machine = read_graph(*graph, gpu, gpus, gpu.pcie_p2p);
+    root.finish();
+    if (machine.nics.empty() != (network == "none")) {
+      throw InputError(root.where("network"),
+                       machine.nics.empty()
+                           ? "names a class, but [graph] has no NIC; accepted: none"
+                           : "is none, but [graph] has NICs");
+    }
+    machine.full_name = full_name;
+    machine.source = source;
+    machine.network = network;
+    machine.host_memory_bytes = known * 1e9;
+    return machine;
+  }
   const double host_memory_gb = root.number("host_memory_gb", {0.001, 1e6});
 
   MachineBuilder builder(gpu);

@@ -31,4 +31,7 @@ void read_pcie(TomlTable& root, const Gpu& gpu, int gpus, const NicPart& nic,  /
                const Cpus& cpus, MachineBuilder& builder);
 void read_nvlinks(TomlTable& root, const Gpu& gpu, int gpus, MachineBuilder& builder);  // [nvlink]
 
+// [graph], which stands for all of the above: every device and link by itself.
+Machine read_graph(TomlTable& graph, const Gpu& gpu, int gpus, bool pcie_p2p);
+
 }  // namespace stepcast::machine_reader

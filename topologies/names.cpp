@@ -30,6 +30,9 @@ std::string_view to_string(FabricKind kind) {
     case FabricKind::single_switch: return "single_switch";
     case FabricKind::leaf_spine: return "leaf_spine";
     case FabricKind::rail_optimised: return "rail_optimised";
+    case FabricKind::rail_only: return "rail_only";
+    case FabricKind::fat_tree: return "fat_tree";
+    case FabricKind::dragonfly: return "dragonfly";
   }
   return "";
 }
@@ -40,7 +43,8 @@ FabricKind parse_fabric_kind(std::string_view text, const Where& asked) {
   if (name == "rail_optimized") name = "rail_optimised";
   std::vector<std::string> accepted;
   for (const FabricKind kind :
-       {FabricKind::rail_optimised, FabricKind::leaf_spine, FabricKind::single_switch}) {
+       {FabricKind::rail_optimised, FabricKind::leaf_spine, FabricKind::single_switch,
+        FabricKind::rail_only, FabricKind::fat_tree, FabricKind::dragonfly}) {
     if (name == to_string(kind)) return kind;
     accepted.emplace_back(to_string(kind));
   }

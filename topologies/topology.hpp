@@ -133,13 +133,16 @@ enum class FabricKind : std::uint8_t {
   single_switch,   // every NIC on one non-blocking switch
   leaf_spine,      // nodes on leaves; uplinks may be oversubscribed
   rail_optimised,  // NIC i of every node of a pod on leaf i
+  rail_only,       // NIC i of every node on a network of its own: nothing joins the rails
+  fat_tree,        // leaf_spine with a third tier: pods of leaf_ports leaves, joined by a core
+  dragonfly,       // groups of leaf_ports nodes, every two joined by global links
 };
 
 struct Fabric {
   FabricKind kind = FabricKind::rail_optimised;
   std::string network = "infiniband";  // decides the latency class (catalog/networks.toml)
-  double oversubscription = 1.0;       // downlink over uplink at the leaf
-  int leaf_ports = 32;                 // nodes a leaf (leaf_spine) or a pod (rail_optimised)
+  double oversubscription = 1.0;       // downlink over uplink at the leaf (dragonfly: the group)
+  int leaf_ports = 32;                 // nodes a leaf, a pod (rail_optimised), a group (dragonfly)
   double hop_latency_us = 0;           // a switch hop, by the network class
   bool gpudirect_rdma = true;          // off: NIC traffic goes through host memory
   double nic_gbps = 0;                 // override of every NIC's speed, GB/s; 0 keeps the machine's

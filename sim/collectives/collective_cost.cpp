@@ -64,12 +64,16 @@ Name resource_of(nccl::PathType type) {
 struct Collectives::Impl {
   Cluster cluster;
   Mesh mesh;
+  CollectiveOptions options;
   const nccl::Constants& constants;
   std::map<std::pair<GpuMask, bool>, std::unique_ptr<NodeSearch>> searches;
   std::optional<AxisPlan> plans[3];
 
-  Impl(const Cluster& c, Mesh m, const std::string& version)
-      : cluster(c), mesh(m), constants(nccl::constants(version)) {
+  Impl(const Cluster& c, Mesh m, CollectiveOptions o)
+      : cluster(c),
+        mesh(m),
+        options(std::move(o)),
+        constants(nccl::constants(options.nccl_version)) {
     STEPCAST_ASSERT(m.world_size() == c.world_size, "mesh and cluster differ in size");
   }
 
@@ -80,11 +84,14 @@ struct Collectives::Impl {
       for (int g = 0; g < 64; ++g) {
         if (mask >> g & 1) gpus.push_back(g);
       }
-      nccl::SystemOptions options;
-      options.across_nodes = across;
-      options.gpudirect_rdma = cluster.fabric.gpudirect_rdma;
-      options.nic_gbps = cluster.fabric.nic_gbps;
-      slot = std::make_unique<NodeSearch>(constants, cluster.machine, gpus, options);
+      nccl::SystemOptions system;
+      system.across_nodes = across;
+      system.gpudirect_rdma = cluster.fabric.gpudirect_rdma;
+      system.nic_gbps = cluster.fabric.nic_gbps;
+      system.limits = options.environment.paths;
+      // Without a way between rails no ring may leave by another NIC than it came.
+      if (cluster.fabric.kind == FabricKind::rail_only) system.limits.cross_nic = 0;
+      slot = std::make_unique<NodeSearch>(constants, cluster.machine, gpus, system);
     }
     return *slot;
   }
@@ -96,6 +103,7 @@ struct Collectives::Impl {
     nccl::CommShape comm;
     comm.ranks = kind.ranks;
     comm.nodes = kind.nodes;
+    comm.settings = options.environment.tuner;
     comm.min_compute_capability = comm.max_compute_capability =
         first.system.min_compute_capability();
     comm.cpu_arch = first.system.arch();
@@ -190,8 +198,8 @@ struct Collectives::Impl {
   }
 };
 
-Collectives::Collectives(const Cluster& cluster, Mesh mesh, const std::string& nccl_version)
-    : impl_(std::make_unique<Impl>(cluster, mesh, nccl_version)) {}
+Collectives::Collectives(const Cluster& cluster, Mesh mesh, CollectiveOptions options)
+    : impl_(std::make_unique<Impl>(cluster, mesh, std::move(options))) {}
 
 Collectives::~Collectives() = default;
 
@@ -203,6 +211,28 @@ int Collectives::nodes(Axis axis) const {
   for (const GroupKind& kind : groups.kinds) most = std::max(most, kind.nodes);
   return most;
 }
+
+namespace {
+
+// The measured time is that of one communicator on its nodes. Where several share them, their
+// common links still bound it from below; where one is alone, what it was measured to take is what
+// its links took.
+void use_measured(const AxisPlan& plan, CollectiveCost* cost) {
+  bool alone = true;
+  for (const NodeGroups& node : plan.groups.nodes) alone = alone && node.members.size() == 1;
+  cost->seconds = cost->measured->seconds;
+  cost->provenance = cost->measured->provenance();
+  for (LinkLoad& load : cost->loads) {
+    if (alone) {
+      load.seconds = std::min(load.seconds, cost->seconds);
+    } else if (load.seconds > cost->seconds) {
+      cost->seconds = load.seconds;
+      cost->provenance = worse(cost->provenance, Provenance::modelled);
+    }
+  }
+}
+
+}  // namespace
 
 CollectiveCost Collectives::cost(Axis axis, CollectiveKind kind, Bytes bytes, Dtype dtype,
                                  Reduction reduction) const {
@@ -246,7 +276,12 @@ CollectiveCost Collectives::cost(Axis axis, CollectiveKind kind, Bytes bytes, Dt
   cost.hbm_bytes = ring_volume(kind, ranks) * size * (1 + 2 * wire);
   cost.bytes_sent_intra = unit.sent_intra * size;
   cost.bytes_sent_inter = unit.sent_inter * size;
+  if (impl_->options.measured) {
+    cost.measured = impl_->options.measured->find(kind, ranks, slowest->comm().nodes, bytes);
+    if (cost.measured) use_measured(plan, &cost);
+  }
   cost.busbw_gbps = bus_bandwidth_gbps(kind, bytes, cost.seconds, ranks);
+  if (cost.measured) return cost;
   if (sms == 0) cost.provenance = Provenance::assumed;  // a GPU nobody named: SMs held not known
   if (unit.staged) cost.provenance = worse(cost.provenance, Provenance::extrapolated);
   // NCCL's latencies between nodes are InfiniBand's.
@@ -288,6 +323,36 @@ std::string words(const CollectiveChoice& choice) {
   if (choice.channels == 0) return "peer copies";
   return fmt::format("{}/{} {}ch", to_string(choice.algorithm), to_string(choice.protocol),
                      choice.channels);
+}
+
+StepRates Collectives::rates(Axis axis) const {
+  STEPCAST_ASSERT(impl_->mesh.size(axis) > 1, "rates of an axis of one rank");
+  const nccl::Tuner& tuner = impl_->plan(axis).tuners.front();
+  const nccl::GraphResult& ring = tuner.search().ring;
+  const auto latency = [&](nccl::LinkClass link) {
+    return impl_->constants.hardware_latency_us[nccl::index_of(link)][nccl::index_of(
+        NcclAlgorithm::ring)][nccl::index_of(NcclProtocol::simple)];
+  };
+  StepRates rates;
+  rates.nodes = tuner.comm().nodes;
+  rates.base_us = impl_->constants.base_latency_us[nccl::index_of(NcclAlgorithm::ring)]
+                                                  [nccl::index_of(NcclProtocol::simple)];
+  rates.intra_us = latency(ring.type_intra == nccl::PathType::nvl ? nccl::LinkClass::nvlink
+                                                                  : nccl::LinkClass::pci);
+  rates.inter_us = latency(nccl::LinkClass::net) + 2 * ring.latency_inter_us;
+  rates.gpu_gbps = ring.channels * ring.bw_intra;
+  rates.node_gbps = ring.channels * ring.bw_inter;
+  if (tuner.comm().nodes > 1) {
+    // Within a node the search for several nodes is held back by the NICs; alone it is not.
+    GpuMask mask = impl_->plan(axis).groups.kinds.front().masks.front();
+    if (std::popcount(mask) > 1) {
+      const nccl::GraphResult& alone = impl_->search(mask, false).result.ring;
+      rates.gpu_gbps = alone.channels * alone.bw_intra;
+    }
+    const Machine& machine = impl_->cluster.machine;
+    rates.nic_gbps = std::min(rates.node_gbps, machine.graph[machine.nics.front()].nic_gbps);
+  }
+  return rates;
 }
 
 double bus_bandwidth_gbps(CollectiveKind kind, Bytes bytes, Seconds seconds, int ranks) {

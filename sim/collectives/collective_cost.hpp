@@ -7,12 +7,16 @@
 // Tested by tests/unit/collectives.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/name.hpp"
 #include "base/provenance.hpp"
 #include "base/units.hpp"
+#include "sim/collectives/algorithms.hpp"
+#include "sim/collectives/measured.hpp"
+#include "sim/collectives/nccl/environment.hpp"
 #include "sim/collectives/nccl/types.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "topologies/topology.hpp"
@@ -49,14 +53,20 @@ struct CollectiveCost {
   double bytes_sent_inter = 0;  // per GPU, averaged over the node's GPUs, over NICs
   double busbw_gbps = 0;        // nccl-tests' definition, GB/s
   Provenance provenance = Provenance::modelled;
+  std::optional<MeasuredTime> measured;  // what a measured table says, where it answered
+};
+
+struct CollectiveOptions {
+  std::string nccl_version = "2.28.9";  // or "2.30.7"
+  nccl::Environment environment = {};
+  std::shared_ptr<const MeasuredTable> measured = nullptr;
 };
 
 // All communicators of a mesh on a cluster. Searches graphs once per axis, when the axis is first
 // asked for, and answers calls. One thread at a time.
 class Collectives {
  public:
-  // nccl_version: "2.28.9" or "2.30.7".
-  Collectives(const Cluster& cluster, Mesh mesh, const std::string& nccl_version = "2.28.9");
+  Collectives(const Cluster& cluster, Mesh mesh, CollectiveOptions options = {});
   ~Collectives();
   Collectives(const Collectives&) = delete;
   Collectives& operator=(const Collectives&) = delete;
@@ -67,6 +77,8 @@ class Collectives {
 
   // Ranks, nodes and search result of an axis, for people.
   std::string describe(Axis axis) const;
+  // The links of an axis as NCCL's search uses them: what other algorithms are compared on.
+  StepRates rates(Axis axis) const;
   int ranks(Axis axis) const;
   int nodes(Axis axis) const;
 

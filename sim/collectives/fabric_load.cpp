@@ -52,7 +52,9 @@ int tree_edges_leaving(int nodes, int block) {
 FabricLoad fabric_load(const Cluster& cluster, const GroupKind& kind, NcclAlgorithm algorithm,
                        double sends) {
   const Fabric& fabric = cluster.fabric;
-  if (fabric.kind == FabricKind::single_switch || cluster.nodes <= fabric.leaf_ports) return {};
+  const bool one_leaf = fabric.kind == FabricKind::single_switch ||
+                        fabric.kind == FabricKind::rail_only || cluster.nodes <= fabric.leaf_ports;
+  if (one_leaf) return {};
   if (kind.nodes <= 1 || sends <= 0) return {};
   // Nodes of one communicator on a leaf, and how many communicators of the kind are there.
   const int own = std::max(1, fabric.leaf_ports / kind.node_stride);

@@ -54,7 +54,7 @@ void describe(const Resolved& r, Report& report) {
   report.gpus = r.cluster.world_size;
   report.network = network_text(r.cluster);
   report.profile = r.profile.name;
-  report.nccl_version = r.nccl_version;
+  report.nccl_version = r.collectives.nccl_version;
   report.step = r.first_step ? "first" : "steady";
   report.tied_embeddings = step.model.architecture.tied_embeddings;
   report.experts = step.model.architecture.experts;
@@ -173,7 +173,7 @@ Forecast forecast(Resolved resolved) {
   f.resolved = std::move(resolved);
   const Resolved& r = f.resolved;
   f.schedule = build_schedule(r.step);
-  const Collectives collectives(r.cluster, r.step.mesh, r.nccl_version);
+  const Collectives collectives(r.cluster, r.step.mesh, r.collectives);
   f.costs = bind_costs(f.schedule, r.cluster, collectives, r.profile, r.loader);
   const std::unique_ptr<Engine> engine =
       r.engine == "formula" ? make_formula_engine() : make_fluid_engine();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <numeric>
 
@@ -38,11 +39,6 @@ AccumulationSync parse_sync(const std::string& text) {
 BackwardPrefetchMode parse_prefetch(const std::string& text) {
   if (text == "pre") return BackwardPrefetchMode::pre;
   return text == "post" ? BackwardPrefetchMode::post : BackwardPrefetchMode::none;
-}
-
-FabricKind parse_fabric(const std::string& text) {
-  if (text == "single_switch") return FabricKind::single_switch;
-  return text == "leaf_spine" ? FabricKind::leaf_spine : FabricKind::rail_optimised;
 }
 
 bool is_hybrid(const StrategyChoice& strategy) {
@@ -409,12 +405,30 @@ Cluster resolve_cluster(const Scenario& s) {
   options.gpus = to_int(s.gpus);
   options.gpus_per_node = to_int(s.gpus_per_node);
   if (!s.nodes && !s.gpus) options.nodes = 1;
-  if (s.fabric) options.fabric = parse_fabric(*s.fabric);
+  if (s.fabric) options.fabric = parse_fabric_kind(*s.fabric, s.where("fabric"));
+  if (s.leaf_ports) options.leaf_ports = to_int(s.leaf_ports);
   options.oversubscription = s.oversubscription;
   options.gpudirect_rdma = s.gpudirect_rdma;
   options.nic_gbps = s.nic_gbps;
   options.network = s.network;
   return make_cluster(load_machine(*s.cluster), options);
+}
+
+CollectiveOptions resolve_collectives(const Scenario& s) {
+  CollectiveOptions options;
+  options.nccl_version = s.nccl_version.value_or("2.28.9");
+  if (s.nccl) options.environment.set_all(*s.nccl, s.where("nccl"));
+  if (s.measured_collectives) {
+    const Where where = s.where("measured_collectives");
+    std::filesystem::path path = *s.measured_collectives;
+    // A path in a scenario file is taken from its folder, as machines and models are.
+    if (path.is_relative() && where.line > 0) {
+      path = std::filesystem::path(where.file).parent_path() / path;
+    }
+    options.measured =
+        std::make_shared<const MeasuredTable>(MeasuredTable::from_file(path.string()));
+  }
+  return options;
 }
 
 Resolved resolve(const Scenario& s) {
@@ -429,12 +443,12 @@ Resolved resolve(const Scenario& s) {
   check_one_machine(s, strategy, r.cluster);
   r.profile = load_profile(s.profile.value_or("pytorch-eager"));
   r.engine = s.engine.value_or("fluid");
-  r.nccl_version = s.nccl_version.value_or("2.28.9");
   r.allocator.expandable_segments = s.expandable_segments.value_or(false);
   if (s.max_split_size_mb) {
     r.allocator.max_split_size =
         static_cast<Bytes>(*s.max_split_size_mb * static_cast<double>(mib));
   }
+  r.collectives = resolve_collectives(s);
   r.first_step = s.step.value_or("steady") == "first";
 
   TrainingStep& step = r.step;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/collectives/collective_cost.hpp"
 #include "sim/forecast/bind.hpp"
 #include "sim/forecast/perturbation.hpp"
 #include "sim/forecast/scenario.hpp"
@@ -21,11 +22,11 @@ struct Resolved {
   Cluster cluster;
   SoftwareProfile profile;
   std::string engine = "fluid";
-  std::string nccl_version = "2.28.9";
   LoaderRates loader;  // where step.loader.modelled
   std::vector<Perturbation> perturbations;
   Seconds nccl_timeout = 600;      // PyTorch's default of process groups with NCCL
   AllocatorOptions allocator;      // its capacity is not set here
+  CollectiveOptions collectives;   // NCCL's version and variables, measured times
   bool first_step = false;         // report the first step, not the steady one
   std::vector<std::string> notes;  // what was mapped or chosen for the user
 };
@@ -35,6 +36,7 @@ Resolved resolve(const Scenario& scenario);
 
 // Parts of it, for callers that need no schedule.
 Cluster resolve_cluster(const Scenario& scenario);
+CollectiveOptions resolve_collectives(const Scenario& scenario);
 
 // The strategy that the scenario names; a sharding strategy alone means fsdp1.
 struct StrategyChoice {

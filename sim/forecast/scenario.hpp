@@ -42,7 +42,7 @@ struct Scenario {
   std::optional<bool> clip_grad_norm;
   // what it runs on
   std::optional<std::string> cluster, gpu;
-  std::optional<std::int64_t> nodes, gpus, gpus_per_node;
+  std::optional<std::int64_t> nodes, gpus, gpus_per_node, leaf_ports;
   std::optional<std::string> fabric, network;
   std::optional<double> oversubscription, nic_gbps;
   std::optional<bool> gpudirect_rdma;
@@ -78,7 +78,7 @@ struct Scenario {
   std::optional<bool> reduce_scatter;
   std::optional<bool> leaf_layers;
   // how it is forecast
-  std::optional<std::string> engine, profile, nccl_version, step;
+  std::optional<std::string> engine, profile, nccl_version, nccl, measured_collectives, step;
   std::optional<bool> sync_every_step, sync_after_forward;
   std::optional<std::vector<std::string>> perturb;
   std::optional<double> nccl_timeout;
@@ -143,10 +143,13 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
   visit(cluster.range("gpus", "GPUs in all; the last node may be partly filled", 1, 1e7), s.gpus);
   visit(cluster.range("gpus_per_node", "GPUs used of each machine", 1, 1024), s.gpus_per_node);
   visit(cluster.choice("fabric", "network between machines",
-                       {"single_switch", "leaf_spine", "rail_optimised"}),
+                       {"single_switch", "leaf_spine", "rail_optimised", "rail_only", "fat_tree",
+                        "dragonfly"}),
         s.fabric);
+  visit(cluster.range("leaf_ports", "nodes a leaf, a pod of rails or a group (default 32)", 1, 1e6),
+        s.leaf_ports);
   visit(cluster.choice("network", "latency class of the network",
-                       {"infiniband", "roce", "efa", "ethernet"}),
+                       {"infiniband", "roce", "efa", "ethernet", "slingshot"}),
         s.network);
   visit(cluster.range("oversubscription", "downlink over uplink at the leaf (default 1)", 1, 1000),
         s.oversubscription);
@@ -288,6 +291,10 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
   visit(forecast.word("profile", "software profile (default pytorch-eager)"), s.profile);
   visit(forecast.choice("nccl_version", "NCCL whose choices are modelled", {"2.28.9", "2.30.7"}),
         s.nccl_version);
+  visit(forecast.word("nccl", "NCCL's variables: NAME=VALUE ..., as NCCL_ALGO=Ring; repeatable"),
+        s.nccl);
+  visit(forecast.word("measured_collectives", "table of `stepcast nccl import`, before the model"),
+        s.measured_collectives);
   visit(forecast.choice("step", "which step to report (default steady)", {"steady", "first"}),
         s.step);
   visit(forecast.word("sync_every_step",

@@ -130,7 +130,7 @@ class Rows {
 // What the steady step's collectives send, each as NCCL routes it.
 SentBytes scheduled_bytes(const Resolved& r) {
   const Schedule schedule = build_schedule(r.step);
-  const Collectives collectives(r.cluster, r.step.mesh, r.nccl_version);
+  const Collectives collectives(r.cluster, r.step.mesh, r.collectives);
   SentBytes sent;
   for (const Op& op : schedule.roles.front().steps.back().ops) {
     if (op.kind != OpKind::collective) continue;

@@ -39,37 +39,58 @@ struct NvlinkEnd {
 
 class Reader {
  public:
-  Reader(const std::string& path, const std::string& gpu) : path_(path), text_(read_file(path)) {
-    if (!gpu.empty()) machine_.gpu = load_gpu(gpu);
-    named_ = !gpu.empty();
+  Reader(const std::string& text, const std::string& file, const ImportOptions& options)
+      : path_(file), text_(text), options_(options) {
+    if (!options.gpu.empty()) machine_.gpu = load_gpu(options.gpu);
+    named_ = !options.gpu.empty();
   }
 
-  Machine read() {
+  Imported read() {
     pugi::xml_document document;
     const pugi::xml_parse_result parsed = document.load_buffer(text_.data(), text_.size());
     if (!parsed) {
       throw InputError({path_, line_of(parsed.offset), ""},
                        fmt::format("not valid XML: {}", parsed.description()));
     }
+    if (document.child("graphs")) {
+      throw InputError({path_, 0, ""},
+                       "is a graph that NCCL found on some machine, not the machine; accepted: "
+                       "NCCL_TOPO_DUMP_FILE (`stepcast topo show` prints a graph)");
+    }
     const pugi::xml_node system = document.child("system");
     if (!system) {
       throw InputError({path_, 0, ""},
                        "has no element <system>; accepted: an NCCL topology (NCCL_TOPO_DUMP_FILE)");
     }
+    check_one_host(system);
+    partial_ = !system.select_node(".//gpu");
     for (const pugi::xml_node cpu : system.children("cpu")) add_cpu(cpu);
     if (gpus_.empty()) {
       throw InputError(
           {path_, 0, ""},
           "lists no <gpu>; accepted: a complete topology as NCCL_TOPO_DUMP_FILE writes "
-          "it (files with only cpu and pci elements are completed by NCCL at run time)");
+          "it, or one whose PCI devices have the class of GPUs (0x0302 or 0x0300)");
     }
+    if (!named_ && options_.gpu_required) {
+      throw InputError(
+          {path_, 0, ""},
+          fmt::format("does not say which GPU of compute capability {}.{} it has; "
+                      "give --gpu {}",
+                      machine_.gpu.compute_capability / 10, machine_.gpu.compute_capability % 10,
+                      importing::gpus_for(machine_.gpu.compute_capability)));
+    }
+    // The file does not say what the driver refuses; the part does.
+    for (const Vertex cpu : cpus_) machine_.graph[cpu].pcie_p2p = machine_.gpu.pcie_p2p;
     add_nvlinks();
     connect_cpus();
     number_devices();
+    if (partial_) complete_nvlinks();
+    set_nic_speeds();
+    say_what_was_assumed();
     machine_.name = machine_.full_name = path_;
     machine_.source = "NCCL topology file " + path_;
-    machine_.network = machine_.nics.empty() ? "none" : "infiniband";
-    return std::move(machine_);
+    machine_.network = network();
+    return {std::move(machine_), std::move(notes_)};
   }
 
  private:
@@ -80,8 +101,10 @@ class Reader {
   }
 
   InputError error(const pugi::xml_node& node, std::string_view key, const std::string& message) {
-    return InputError({path_, line_of(node.offset_debug()), fmt::format("{}.{}", node.name(), key)},
-                      message);
+    const std::string name = node.name();
+    return InputError(
+        {path_, line_of(node.offset_debug()), key.empty() ? name : fmt::format("{}.{}", name, key)},
+        message);
   }
 
   double number(const pugi::xml_node& node, const char* key, double fallback, double least,
@@ -110,6 +133,131 @@ class Reader {
     return boost::add_vertex(device, machine_.graph);
   }
 
+  // Dumps of an NVLink domain over nodes (GB200 NVL72) hold all its hosts.
+  void check_one_host(const pugi::xml_node& system) {
+    std::string first;
+    for (const pugi::xml_node cpu : system.children("cpu")) {
+      const std::string host = cpu.attribute("host_hash").value();
+      if (!first.empty() && !host.empty() && host != first) {
+        throw error(cpu, "host_hash",
+                    "differs from the first CPU's: the file holds several hosts; accepted: one "
+                    "node");
+      }
+      if (first.empty()) first = host;
+    }
+  }
+
+  // Top byte and the next of a PCI class: 0x0302 for "0x030200"; 0 where there is none.
+  static unsigned pci_class(const pugi::xml_node& pci) {
+    return static_cast<unsigned>(std::strtoul(pci.attribute("class").value(), nullptr, 16) >> 8) &
+           0xffff;
+  }
+
+  // A GPU of a file that lists PCI devices only: the machine's GPU is the named one, or the one of
+  // this device id.
+  void add_bare_gpu(const pugi::xml_node& pci, Vertex parent) {
+    if (!named_) {
+      const auto id = static_cast<unsigned>(
+          std::strtoul(pci.attribute("device").value(), nullptr, 16) & 0xffff);
+      const std::string name = importing::gpu_of_pci_id(id);
+      if (name.empty()) {
+        throw error(pci, "",
+                    fmt::format("is a GPU without <gpu>: the file is partial and is completed with "
+                                "--gpu NAME{}; accepted: {}",
+                                options_.nic_gbit.empty() ? " and --nic-speed GBIT" : "",
+                                importing::gpus_for(0)));
+      }
+      machine_.gpu = load_gpu(name);
+      named_ = true;
+      notes_.push_back(fmt::format("GPU {} by its PCI device id {:#06x}", name, id));
+    }
+    Device device;
+    device.kind = DeviceKind::gpu;
+    device.index = static_cast<int>(gpus_.size());
+    device.gpudirect_rdma = machine_.gpu.gpudirect_rdma;
+    const Vertex vertex = add(device, pci);
+    gpus_.push_back(vertex);
+    of_bus_[pci.attribute("busid").value()] = vertex;
+    connect_pcie(vertex, parent, pci);
+  }
+
+  void add_bare_nic(const pugi::xml_node& pci, Vertex parent) {
+    if (options_.nic_gbit.empty()) {
+      throw error(pci, "",
+                  "is a NIC without <net>: the file is partial and is completed with --nic-speed "
+                  "GBIT (one for all NICs, or one each with commas)");
+    }
+    const std::string_view vendor = pci.attribute("vendor").value();
+    Device device;
+    device.kind = DeviceKind::nic;
+    device.product = vendor == "0x1d0f" ? "efa" : vendor == "0x14e4" ? "bnxt" : "";
+    bare_nic_network_ = vendor == "0x1d0f"         ? "efa"
+                        : pci_class(pci) == 0x0207 ? "infiniband"
+                                                   : "roce";
+    device.nic_guid = (std::uint64_t{1} << 62) + nics_.size();
+    const Vertex vertex = add(device, pci);
+    nics_.push_back(vertex);
+    connect_pcie(vertex, parent, pci);
+  }
+
+  void complete_nvlinks() {
+    using importing::NvlinkLayout;
+    const int gpus = static_cast<int>(machine_.gpus.size());
+    const NvlinkLayout layout =
+        importing::nvlink_layout(options_, path_, machine_.gpu, gpus, notes_);
+    if (layout == NvlinkLayout::nvswitch) {
+      Device device;
+      device.kind = DeviceKind::nvswitch;
+      device.name = "nvswitch0";
+      const Vertex hub = boost::add_vertex(device, machine_.graph);
+      for (const Vertex gpu : machine_.gpus) connect_nvlink(gpu, hub, machine_.gpu.nvlinks);
+    }
+    if (layout != NvlinkLayout::all_to_all) return;
+    for (int a = 0; a < gpus; ++a) {
+      for (int b = a + 1; b < gpus; ++b) {
+        connect_nvlink(machine_.gpus[a], machine_.gpus[b], machine_.gpu.nvlinks / (gpus - 1));
+      }
+    }
+  }
+
+  // --nic-speed completes partial files and overrides what others say.
+  void set_nic_speeds() {
+    if (options_.nic_gbit.empty()) return;
+    for (std::size_t i = 0; i < machine_.nics.size(); ++i) {
+      const double gbit = importing::nic_gbit_of(options_, path_, i, machine_.nics.size());
+      if (gbit <= 0) {
+        throw InputError({"--nic-speed", 0, ""},
+                         "0 is not accepted for an XML file; accepted: more than 0 Gb/s");
+      }
+      machine_.graph[machine_.nics[i]].nic_gbps = gbit / 8;
+    }
+  }
+
+  std::string network() const {
+    if (machine_.nics.empty()) return "none";
+    if (!bare_nic_network_.empty()) return bare_nic_network_;
+    for (const Vertex nic : machine_.nics) {
+      const std::string by_name = importing::network_of(machine_.graph[nic].product);
+      if (!by_name.empty()) return by_name;
+    }
+    return "infiniband";
+  }
+
+  void say_what_was_assumed() {
+    if (unknown_speeds_ > 0) {
+      notes_.push_back(
+          fmt::format("{} PCIe links have no speed in the file; Gen3 taken, as NCCL "
+                      "does",
+                      unknown_speeds_));
+    }
+    if (unknown_cpus_ > 0 && options_.cpu.empty()) {
+      notes_.push_back(
+          fmt::format("{} CPUs have no vendor in the file: AMD EPYC hosts assumed; "
+                      "--cpu says otherwise",
+                      unknown_cpus_));
+    }
+  }
+
   // Generation from "16.0 GT/s PCIe", "8 GT/s", ""; 0: not known.
   int generation(const pugi::xml_node& pci) {
     const double speed = std::strtod(pci.attribute("link_speed").value(), nullptr);
@@ -124,6 +272,7 @@ class Reader {
     Link link;
     link.kind = LinkKind::pcie;
     const int known = generation(pci);
+    if (known == 0) ++unknown_speeds_;
     const int lanes = integer(pci, "link_width", 0, 0, 64);
     link.pcie_generation = known > 0 ? known : 3;
     link.pcie_width = lanes > 0 ? lanes : 16;
@@ -142,6 +291,12 @@ class Reader {
     device.cpu_family = integer(cpu, "familyid", 0, 0, 1 << 20);
     device.cpu_model = integer(cpu, "modelid", 0, 0, 1 << 20);
     device.numa_node = integer(cpu, "numaid", -1, -1, 1 << 20);
+    if (device.cpu_arch.empty()) {
+      importing::set_host(device, options_.cpu.empty() ? "amd" : options_.cpu);
+      ++unknown_cpus_;
+    } else if (!options_.cpu.empty()) {
+      importing::set_host(device, options_.cpu);
+    }
     const Vertex vertex = add(device, cpu);
     cpus_.push_back(vertex);
     for (const pugi::xml_node child : cpu.children()) {
@@ -154,6 +309,18 @@ class Reader {
     if (depth > max_depth) throw error(pci, "", "nested too deeply");
     if (const pugi::xml_node gpu = pci.child("gpu")) return add_gpu(gpu, pci, parent);
     if (const pugi::xml_node nic = pci.child("nic")) return add_nic(nic, parent, pci);
+    if (partial_ && !pci.child("pci")) {
+      const unsigned kind = pci_class(pci);
+      if (kind == 0x0302 || kind == 0x0300) return add_bare_gpu(pci, parent);
+      if (kind >> 8 == 0x02) return add_bare_nic(pci, parent);
+      if (kind == 0 && gpus_.empty()) {
+        throw error(pci, "class",
+                    fmt::format("is missing: nothing says whether {} is a GPU or a NIC; accepted: "
+                                "a file with classes, or NCCL_TOPO_DUMP_FILE on the machine",
+                                pci.attribute("busid").value()));
+      }
+      if (kind != 0) return;  // a disk, an NVSwitch: nothing that moves gradients
+    }
     Device device;
     device.kind = DeviceKind::pcie_switch;
     device.index = switches_++;
@@ -182,15 +349,26 @@ class Reader {
     return 0;
   }
 
+  void name_gpu(int sm, const pugi::xml_node& pci) {
+    const auto id =
+        static_cast<unsigned>(std::strtoul(pci.attribute("device").value(), nullptr, 16) & 0xffff);
+    const std::string name = importing::gpu_of_pci_id(id);
+    if (!name.empty()) {
+      machine_.gpu = load_gpu(name);
+      named_ = true;
+      notes_.push_back(fmt::format("GPU {} by its PCI device id {:#06x}", name, id));
+      return;
+    }
+    machine_.gpu.name = fmt::format("sm{}", sm);
+    machine_.gpu.full_name = fmt::format("GPU of compute capability {}.{}", sm / 10, sm % 10);
+    machine_.gpu.compute_capability = sm;
+  }
+
   void add_gpu(const pugi::xml_node& gpu, const pugi::xml_node& pci, Vertex parent) {
     const int sm = integer(gpu, "sm", 0, 0, 10000);
     if (sm == 0) throw error(gpu, "sm", "is missing; accepted: a compute capability such as 80");
     if (!named_) {
-      if (gpus_.empty()) {
-        machine_.gpu.name = fmt::format("sm{}", sm);
-        machine_.gpu.full_name = fmt::format("GPU of compute capability {}.{}", sm / 10, sm % 10);
-        machine_.gpu.compute_capability = sm;
-      }
+      if (gpus_.empty()) name_gpu(sm, pci);
     }
     if (sm != machine_.gpu.compute_capability) {
       throw error(gpu, "sm",
@@ -217,6 +395,7 @@ class Reader {
       link.kind = LinkKind::c2c;
       link.count = integer(c2c, "count", 1, 1, 1024);
       link.gbps = number(c2c, "bw", 0, 0, 1e9) * link.count / 1000;
+      link.latency_us = default_latency_us(LinkKind::c2c);
       boost::add_edge(vertex, parent, link, machine_.graph);
     }
   }
@@ -240,6 +419,7 @@ class Reader {
         Link link;
         link.kind = LinkKind::pcie;
         link.gbps = 5000;
+        link.latency_us = default_latency_us(LinkKind::pcie);
         boost::add_edge(vertex, parent, link, machine_.graph);
       }
     }
@@ -288,6 +468,7 @@ class Reader {
       for (std::size_t b = a + 1; b < cpus_.size(); ++b) {
         Link link;
         link.kind = LinkKind::socket;
+        link.latency_us = default_latency_us(LinkKind::socket);
         boost::add_edge(cpus_[a], cpus_[b], link, machine_.graph);
       }
     }
@@ -321,9 +502,15 @@ class Reader {
     }
   }
 
-  std::string path_;
-  std::string text_;
+  const std::string& path_;
+  const std::string& text_;
+  const ImportOptions& options_;
   bool named_ = false;
+  bool partial_ = false;  // no <gpu>: only CPUs and PCI devices
+  std::string bare_nic_network_;
+  int unknown_speeds_ = 0;
+  int unknown_cpus_ = 0;
+  std::vector<std::string> notes_;
   Machine machine_;
   std::vector<Vertex> cpus_, gpus_, nics_;
   std::vector<NvlinkEnd> nvlinks_;
@@ -333,8 +520,16 @@ class Reader {
 
 }  // namespace
 
+Imported read_nccl_xml_text(const std::string& text, const std::string& file,
+                            const ImportOptions& options) {
+  return Reader(text, file, options).read();
+}
+
 Machine read_nccl_xml(const std::string& path, const std::string& gpu) {
-  return Reader(path, gpu).read();
+  ImportOptions options;
+  options.gpu = gpu;
+  options.gpu_required = false;
+  return read_nccl_xml_text(read_file(path), path, options).machine;
 }
 
 }  // namespace stepcast

@@ -10,6 +10,7 @@
 
 #include <string>
 
+#include "topologies/importers/import.hpp"
 #include "topologies/topology.hpp"
 
 namespace stepcast {
@@ -20,5 +21,26 @@ namespace stepcast {
 // cloud providers do), that names a GPU of another compute capability, or whose numbers make no
 // sense.
 Machine read_nccl_xml(const std::string& path, const std::string& gpu = "");
+
+// As import.hpp says. Files of cloud providers that list only CPUs and PCI devices are completed:
+// what is a GPU and what a NIC comes from the PCI class, which GPU from the device id or --gpu, the
+// NICs' speed from --nic-speed, the NVLinks from the GPU's form.
+Imported read_nccl_xml_text(const std::string& text, const std::string& file,
+                            const ImportOptions& options);
+
+// One graph of NCCL_GRAPH_DUMP_FILE: what NCCL's search found.
+struct DumpedGraph {
+  int id = 0;       // 0 ring, 1 tree, 2 and 4 CollNet, 3 NVLS
+  int pattern = 0;  // 1 balanced tree, 2 split tree, 3 tree, 4 ring, 5 NVLS, 6 CollNet direct
+  double gbps_intra = 0, gbps_inter = 0;  // per channel
+  std::string type_intra, type_inter;
+  struct Channel {
+    std::vector<int> nics, gpus;
+  };
+  std::vector<Channel> channels;
+};
+bool is_nccl_graph(const std::string& text);
+// Throws InputError where the text is no graph dump.
+std::vector<DumpedGraph> read_nccl_graph(const std::string& text, const std::string& file);
 
 }  // namespace stepcast

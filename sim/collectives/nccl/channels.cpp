@@ -45,13 +45,18 @@ int communicator_channels(const CommShape& comm, const SearchResult& search) {
       channels < 16) {
     channels *= 2;
   }
+  if (comm.settings.max_channels > 0) channels = std::min(channels, comm.settings.max_channels);
+  channels = std::max(channels, comm.settings.min_channels);
   return std::clamp(channels, 1, max_channels);
 }
 
 int nvls_channels(const CommShape& comm) {
   if (!comm.nvls_supported) return 0;
-  if (comm.min_compute_capability < 100) return 16;
-  return comm.nodes > 1 ? 32 : 24;
+  const TunerSettings& said = comm.settings;
+  int channels = comm.min_compute_capability < 100 ? 16 : comm.nodes > 1 ? 32 : 24;
+  if (said.nvls_channels > 0) channels = said.nvls_channels;
+  if (said.max_nvls_channels > 0) channels = std::min(channels, said.max_nvls_channels);
+  return std::max(channels, said.min_nvls_channels);
 }
 
 Launch launch_of(const CommShape& comm, const SearchResult& search, CollectiveKind f,

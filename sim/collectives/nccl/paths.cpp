@@ -103,6 +103,7 @@ void merge_c2c(System& system) {
 }
 
 void use_pxn(System& system, int g, int n) {
+  if (!system.limits.pxn) return;
   const SystemVertex gpu = system.gpus[g];
   const SystemVertex net = system.nets[n];
   const int relay = local_gpu(system, n);
@@ -118,6 +119,9 @@ void use_pxn(System& system, int g, int n) {
 
 bool gpudirect(const System& system, int g, int n) {
   const Node& net = system.graph[system.nets[n]];
+  const PathType level = system.limits.gdr_level;
+  const PathType type = system.path(system.gpus[g], system.nets[n]).type;
+  if (level != PathType::dis && type != PathType::pxn && type > level) return false;
   return net.gdr && system.graph[system.gpus[g]].gdr;
 }
 
@@ -138,6 +142,7 @@ bool peer_to_peer(const System& system, int a, int b) {
       system.gpus.size() <= 2) {
     limit = PathType::sys;
   }
+  if (system.limits.peer_level != PathType::dis) limit = system.limits.peer_level;
   if (path.type > limit) return false;
   for (const int link : path.links) {
     const Node& node = system.graph[system.links[link].to];

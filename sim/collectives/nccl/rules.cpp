@@ -15,6 +15,7 @@ bool ll128_enabled(const Constants& constants, const CommShape& comm, const Grap
 }
 
 bool nvls_enabled(const CommShape& comm, const SearchResult& search, CollectiveKind f) {
+  if (!comm.settings.nvls) return false;
   if (!comm.nvls_supported || search.nvls.channels < 2) return false;
   return f == CollectiveKind::all_reduce || comm.max_local_ranks <= 32;
 }
@@ -42,7 +43,12 @@ bool exists(CollectiveKind f, NcclAlgorithm a, NcclProtocol p) {
 bool enabled(const Constants& constants, const CommShape& comm, const SearchResult& search,
              CollectiveKind f, NcclAlgorithm a, NcclProtocol p) {
   if (!exists(f, a, p)) return false;
-  if (p == NcclProtocol::ll128 && !ll128_enabled(constants, comm, graph_of(search, a))) {
+  const TunerSettings& said = comm.settings;
+  const auto fi = static_cast<std::size_t>(f);
+  if ((said.algorithms[fi] >> static_cast<int>(a) & 1) == 0) return false;
+  if ((said.protocols[fi] >> static_cast<int>(p) & 1) == 0) return false;
+  if (p == NcclProtocol::ll128 && !said.protocols_said &&
+      !ll128_enabled(constants, comm, graph_of(search, a))) {
     return false;
   }
   switch (a) {
@@ -53,6 +59,7 @@ bool enabled(const Constants& constants, const CommShape& comm, const SearchResu
     case NcclAlgorithm::nvls: return comm.nodes == 1 && nvls_enabled(comm, search, f);
     case NcclAlgorithm::nvls_tree: return comm.nodes > 1 && nvls_enabled(comm, search, f);
     case NcclAlgorithm::pat:
+      if (comm.settings.pat == 0) return false;
       return comm.min_compute_capability >= 60 && comm.nodes == comm.ranks && comm.nodes > 1;
   }
   return false;

@@ -112,7 +112,7 @@ class PatternSearch {
     best_.type_inter = types_inter_.best;
     best_.same_channels = same_channels_;
     // Rings and balanced trees may leave by another NIC than they came (NCCL_CROSS_NIC = 2).
-    may_cross_nic_ = system_.nets.size() > 1 &&
+    may_cross_nic_ = system_.nets.size() > 1 && system_.limits.cross_nic == 2 &&
                      (best_.pattern == Pattern::ring || best_.pattern == Pattern::balanced_tree ||
                       best_.pattern == Pattern::split_tree);
     total_gbps_ = system_.total_gbps;

@@ -301,6 +301,7 @@ class SystemBuilder {
 };
 
 System::System(const Machine& machine, const std::vector<int>& local_gpus, SystemOptions options) {
+  limits = options.limits;
   SystemBuilder(*this, machine, local_gpus, options).build();
   find_paths(*this);
   if (nets.empty() && gpus.size() == 1) {

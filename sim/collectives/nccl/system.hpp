@@ -72,6 +72,7 @@ struct SystemOptions {
   bool across_nodes = false;
   bool gpudirect_rdma = true;
   double nic_gbps = 0;  // of every NIC, GB/s; 0: as the machine says
+  PathLimits limits = {};
 };
 
 class System {
@@ -84,6 +85,7 @@ class System {
   SystemGraph graph;
   std::vector<FlatLink> links;
   std::vector<SystemVertex> gpus, nets, cpus, nvs;  // by Node::index
+  PathLimits limits;
   double max_gbps = 0;    // the best single path of a GPU to a peer (one node) or a NIC (several)
   double total_gbps = 0;  // the most a GPU moves over all its links
 

@@ -57,6 +57,18 @@ std::optional<double> Tuner::time_us(CollectiveKind f, NcclAlgorithm a, NcclProt
   return time;
 }
 
+// The first row that matches, as NCCL's example plugin takes it.
+const TunerRow* Tuner::row_for(CollectiveKind f, std::int64_t bytes) const {
+  for (const TunerRow& row : comm_.settings.rows) {
+    if (row.function != static_cast<int>(f)) continue;
+    if (bytes < row.min_bytes || (row.max_bytes >= 0 && bytes > row.max_bytes)) continue;
+    if (row.nodes >= 0 && row.nodes != comm_.nodes) continue;
+    if (row.ranks >= 0 && row.ranks != comm_.ranks) continue;
+    return &row;
+  }
+  return nullptr;
+}
+
 Choice Tuner::choose(CollectiveKind f, std::int64_t bytes, Dtype dtype, Reduction reduction) const {
   Choice best;
   if (comm_.ranks == 1) return best;
@@ -77,8 +89,26 @@ Choice Tuner::choose(CollectiveKind f, std::int64_t bytes, Dtype dtype, Reductio
       found = true;
     }
   }
-  STEPCAST_ASSERT(found, "ring always exists");
+  if (!found) {
+    throw InputError({"nccl", 0, "NCCL_ALGO, NCCL_PROTO"},
+                     "leave " + std::string(to_string(f)) +
+                         " nothing to run with (NCCL fails with ncclInvalidUsage)");
+  }
+  const TunerRow* row = row_for(f, bytes);
+  if (row != nullptr && (row->algorithm != best.algorithm || row->protocol != best.protocol)) {
+    if (const auto time = time_us(f, row->algorithm, row->protocol, bytes, dtype)) {
+      best.algorithm = row->algorithm;
+      best.protocol = row->protocol;
+      best.time_us = *time;
+    } else {
+      row = nullptr;  // the plugin may not bring back what cannot run
+    }
+  }
   best.launch = launch_of(comm_, search_, f, best.algorithm, best.protocol, bytes);
+  if (row != nullptr && row->channels > 0) {
+    best.launch.channels = row->channels;
+    best.launch.launched = std::min(best.launch.launched, row->channels);
+  }
   return best;
 }
 

@@ -2,6 +2,7 @@
 // The words NCCL's cost model is written in: algorithms, protocols, the outcome of a graph search,
 // and the few properties of a communicator that the tuner reads.
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -87,6 +88,37 @@ struct SearchResult {
   GraphResult ring, tree, nvls;
 };
 
+// A row of a tuner plugin's CSV: what to take for a call that it matches. -1: any, or as NCCL does.
+struct TunerRow {
+  int function = 0;  // CollectiveKind
+  std::int64_t min_bytes = 0, max_bytes = -1;
+  NcclAlgorithm algorithm = NcclAlgorithm::ring;
+  NcclProtocol protocol = NcclProtocol::simple;
+  int channels = -1, nodes = -1, ranks = -1;
+};
+
+// What the user asked of the tuner (environment.hpp); by default nothing.
+struct TunerSettings {
+  static constexpr std::uint32_t any = 0xffffffff;
+  std::array<std::uint32_t, 5> algorithms{any, any, any, any, any};  // masks, by CollectiveKind
+  std::array<std::uint32_t, 5> protocols{any, any, any, any, any};
+  bool protocols_said = false;                       // lifts NCCL's rule of where LL128 may run
+  int min_channels = 0, max_channels = 0;            // 0: not said
+  int min_nvls_channels = 0, max_nvls_channels = 0;  // CTAs count for NVLS too
+  int nvls_channels = 0;
+  bool nvls = true;
+  int pat = 2;  // 0 never, 1 where it can, 2 as NCCL does
+  std::vector<TunerRow> rows;
+};
+
+// ... and of the graph search.
+struct PathLimits {
+  PathType peer_level = PathType::dis;  // dis: NCCL's default
+  PathType gdr_level = PathType::dis;
+  int cross_nic = 2;
+  bool pxn = true;
+};
+
 // Everything else the tuner reads of a communicator.
 struct CommShape {
   int ranks = 1;
@@ -98,6 +130,7 @@ struct CommShape {
   bool nvls_supported =
       false;  // NVSwitch multicast: sm90 or newer and >= 2 GPUs of it on each node
   int max_local_ranks = 1;
+  TunerSettings settings = {};
 
   double ranks_per_node() const { return static_cast<double>(ranks) / nodes; }
 };

@@ -249,7 +249,7 @@ TEST_CASE("a network NCCL's latencies were not made for is marked as extrapolate
 TEST_CASE("an unknown NCCL version is an input error that lists the known ones") {
   const Cluster cluster = cluster_of("dgx-h100", {.nodes = 1});
   try {
-    const Collectives collectives(cluster, {1, 8}, "2.99");
+    const Collectives collectives(cluster, {1, 8}, {.nccl_version = "2.99"});
     FAIL("accepted");
   } catch (const InputError& error) {
     CHECK(std::string(error.what()).find("2.28.9") != std::string::npos);

@@ -241,7 +241,7 @@ Built built(const std::string& strategy, const std::string& more = "seq_len = 25
   b.resolved = resolve(parse_scenario(
       "model = \"gpt2\"\ncluster = \"dgx-h100\"\ngpus = 8\nstrategy = " + strategy + "\n" + more,
       "test"));
-  const Collectives collectives(b.resolved.cluster, b.resolved.step.mesh, b.resolved.nccl_version);
+  const Collectives collectives(b.resolved.cluster, b.resolved.step.mesh, b.resolved.collectives);
   b.schedule = build_schedule(b.resolved.step);
   b.costs = bind_costs(b.schedule, b.resolved.cluster, collectives, b.resolved.profile);
   return b;

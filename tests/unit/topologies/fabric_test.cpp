@@ -16,6 +16,25 @@ Cluster cluster(FabricKind kind, int nodes, double oversubscription = 1, int lea
   return make_cluster(load_machine("dgx-h100"), options);
 }
 
+TEST_CASE("a rail-only fabric, a fat tree and a dragonfly: leaves and switches on the way") {
+  // Rails: one network a NIC number, whatever the number of nodes.
+  const Cluster rails = cluster(FabricKind::rail_only, 100);
+  CHECK(leaf_count(rails) == 8);
+  CHECK(leaf_of(rails, 99, 3) == 3);
+  CHECK(switch_hops(rails, 0, 3, 99, 3) == 1);
+  CHECK(ring_crossing(rails) == 0);
+  // Leaves of 4 nodes, pods of 4 leaves = 16 nodes: nodes 0 and 3 share a leaf, 0 and 15 a pod.
+  const Cluster tree = cluster(FabricKind::fat_tree, 32, 1, 4);
+  CHECK(switch_hops(tree, 0, 0, 3, 5) == 1);
+  CHECK(switch_hops(tree, 0, 0, 15, 0) == 3);
+  CHECK(switch_hops(tree, 0, 0, 16, 0) == 5);
+  CHECK(fabric_latency_us(tree) == doctest::Approx(5 * 0.13));
+  const Cluster groups = cluster(FabricKind::dragonfly, 8, 1, 4);
+  CHECK(switch_hops(groups, 0, 0, 3, 0) == 2);
+  CHECK(switch_hops(groups, 0, 0, 4, 0) == 4);
+  CHECK(uniform_crossing(groups) == doctest::Approx(4.0 / 7));
+}
+
 TEST_CASE("on rails the same NIC of 32 nodes meets on one leaf") {
   const Cluster c = cluster(FabricKind::rail_optimised, 33);
   CHECK(leaf_of(c, 0, 0) == leaf_of(c, 31, 0));

@@ -1,0 +1,140 @@
+// stepcast collectives: one collective done in different ways, side by side.
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <memory>
+
+#include "base/error.hpp"
+#include "cli/command.hpp"
+#include "cli/scenario_flags.hpp"
+#include "sim/collectives/algorithms.hpp"
+#include "sim/collectives/collective_cost.hpp"
+#include "sim/forecast/resolve.hpp"
+#include "sim/report/format.hpp"
+
+namespace stepcast::cli {
+
+namespace {
+
+const std::vector<std::string> cluster_keys = {"cluster",
+                                               "gpus_per_node",
+                                               "fabric",
+                                               "leaf_ports",
+                                               "network",
+                                               "oversubscription",
+                                               "nic_gbps",
+                                               "gpudirect_rdma",
+                                               "nccl_version",
+                                               "nccl",
+                                               "measured_collectives"};
+
+struct Options {
+  std::string op = "all_reduce";
+  int ranks = 0;
+  std::string bytes = "25M";
+};
+
+double parse_bytes(const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const std::from_chars_result read = std::from_chars(text.data(), end, value);
+  const std::string suffix(read.ptr, end);
+  const double unit = suffix.empty()  ? 1
+                      : suffix == "K" ? 1024
+                      : suffix == "M" ? 1048576
+                      : suffix == "G" ? 1073741824.0
+                                      : 0;
+  if (read.ec != std::errc{} || !(value * unit >= 1) || !(value * unit <= 1e15)) {
+    throw InputError({"--bytes", 0, ""}, "'" + text.substr(0, 40) +
+                                             "' is not accepted; accepted: bytes from 1, as 4096, "
+                                             "25M, 1G");
+  }
+  return value * unit;
+}
+
+std::string bytes_text(double bytes) {
+  if (bytes >= 1e9) return fmt::format("{:.3f} GB", bytes / 1e9);
+  if (bytes >= 1e6) return fmt::format("{:.3f} MB", bytes / 1e6);
+  return fmt::format("{:.0f} B", bytes);
+}
+
+std::string time_text(Seconds seconds) {
+  if (seconds >= 1) return fmt::format("{:.3f} s", seconds);
+  if (seconds >= 1e-3) return fmt::format("{:.3f} ms", seconds * 1e3);
+  return fmt::format("{:.1f} us", seconds * 1e6);
+}
+
+int run(const Options& o, const ScenarioFlags& flags) {
+  Scenario scenario = flags.read();
+  const CollectiveKind op = parse_collective(o.op, {"--op", 0, ""});
+  const double size = parse_bytes(o.bytes);
+  std::string text;
+  StepRates rates;
+  rates.gpu_gbps = rates.node_gbps = rates.nic_gbps = 1;
+  std::optional<CollectiveCost> nccl;
+  if (scenario.cluster) {
+    scenario.gpus = o.ranks;
+    const Cluster cluster = resolve_cluster(scenario);
+    if (cluster.nodes > 1 && cluster.world_size % cluster.nodes != 0) {
+      throw InputError({"--ranks", 0, ""},
+                       fmt::format("{} do not fill {} nodes evenly; accepted: a multiple of {}",
+                                   o.ranks, cluster.nodes, cluster.gpus_per_node));
+    }
+    const Collectives collectives(cluster, {.replicate = cluster.world_size, .shard = 1},
+                                  resolve_collectives(scenario));
+    rates = collectives.rates(Axis::world);
+    const bool reduces = op != CollectiveKind::all_gather;
+    nccl = collectives.cost(Axis::world, op, static_cast<Bytes>(size), Dtype::fp32,
+                            reduces ? Reduction::sum : Reduction::none);
+    text +=
+        fmt::format("{} of {} on {} GPUs, {} x {}: {:.4g} GB/s a GPU within a node", o.op,
+                    bytes_text(size), o.ranks, cluster.nodes, cluster.machine.name, rates.gpu_gbps);
+    if (cluster.nodes > 1) text += fmt::format(", {:.4g} GB/s a node between", rates.node_gbps);
+    text += '\n';
+  } else {
+    text += fmt::format("{} of {} on {} ranks\n", o.op, bytes_text(size), o.ranks);
+  }
+  text += fmt::format("  {:<20} {:>7} {:>14} {:>9}  {:<10}{}\n", "algorithm", "steps", "sent a GPU",
+                      "of size", "grows with", scenario.cluster ? "      time" : "");
+  for (const AlgorithmCost& cost : compare_algorithms(op, o.ranks, size, rates)) {
+    text += fmt::format("  {:<20} {:>7} {:>14} {:>8.3f}x  ", to_string(cost.algorithm), cost.steps,
+                        bytes_text(cost.bytes_sent), cost.bytes_sent / size);
+    const std::string growth = cost.growth == "no" ? "nothing" : cost.growth;
+    text += scenario.cluster ? fmt::format("{:<10}{:>10}\n", growth, time_text(cost.seconds))
+                             : growth + "\n";
+  }
+  if (nccl) {
+    text += fmt::format("  NCCL takes {}/{} on {} channels: {}\n",
+                        to_string(nccl->choice.algorithm), to_string(nccl->choice.protocol),
+                        nccl->choice.channels, time_text(nccl->seconds));
+  } else {
+    text += "  --cluster NAME adds the time on its links and NCCL's choice\n";
+  }
+  print(text);
+  return 0;
+}
+
+Run add(CLI::App& command) {
+  auto o = std::make_shared<Options>();
+  command.add_option("--op", o->op, "all_reduce, all_gather or reduce_scatter")
+      ->option_text("NAME");
+  command.add_option("--ranks", o->ranks, "GPUs that take part")
+      ->required()
+      ->check(CLI::Range(2, 1 << 20))
+      ->option_text("N");
+  command.add_option("--bytes", o->bytes, "size: the tensor; gathered; unreduced (default 25M)")
+      ->option_text("SIZE");
+  auto flags = std::make_shared<ScenarioFlags>(command, cluster_keys);
+  return [o, flags] { return run(*o, *flags); };
+}
+
+}  // namespace
+
+const Command collectives_command{
+    "collectives", "one collective by different algorithms, side by side",
+    "  stepcast collectives --op all_reduce --ranks 64 --bytes 1G --cluster dgx-h100\n"
+    "  stepcast collectives --op all_gather --ranks 16 --bytes 25M",
+    add};
+
+}  // namespace stepcast::cli

@@ -1,0 +1,322 @@
+// stepcast nccl: what NCCL would choose and take, and what somebody measured.
+//
+//   import    logs of nccl-tests become a table of measured times
+//   predict   a table as nccl-tests prints it, forecast
+//   compare   a forecast beside a log, with the errors by size
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <memory>
+
+#include "base/error.hpp"
+#include "base/toml.hpp"
+#include "cli/command.hpp"
+#include "cli/scenario_flags.hpp"
+#include "sim/collectives/collective_cost.hpp"
+#include "sim/collectives/nccl_tests_log.hpp"
+#include "sim/forecast/resolve.hpp"
+
+namespace stepcast::cli {
+
+namespace {
+
+const std::vector<std::string> cluster_keys = {"cluster",
+                                               "nodes",
+                                               "gpus",
+                                               "gpus_per_node",
+                                               "fabric",
+                                               "leaf_ports",
+                                               "network",
+                                               "oversubscription",
+                                               "nic_gbps",
+                                               "gpudirect_rdma",
+                                               "nccl_version",
+                                               "nccl",
+                                               "measured_collectives"};
+
+struct Options {
+  std::vector<std::string> logs;
+  std::string output;
+  std::string op = "all_reduce";
+  std::string begin = "8", end = "1G", factor = "2";
+  std::string dtype = "float", redop = "sum";
+  std::string hint_op;
+  int ranks = 0, nodes = 0;
+};
+
+// "8", "25M", "1G": as nccl-tests reads sizes, K, M and G being powers of 1024.
+Bytes parse_size(const std::string& flag, const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const std::from_chars_result read = std::from_chars(text.data(), end, value);
+  double unit = 1;
+  const std::string suffix(read.ptr, end);
+  if (suffix == "K" || suffix == "k" || suffix == "KiB") unit = 1024.0;
+  if (suffix == "M" || suffix == "m" || suffix == "MiB") unit = 1024.0 * 1024;
+  if (suffix == "G" || suffix == "g" || suffix == "GiB") unit = 1024.0 * 1024 * 1024;
+  if (read.ec != std::errc{} || (unit == 1 && !suffix.empty()) || !(value * unit >= 1) ||
+      !(value * unit <= 1e15)) {
+    throw InputError({flag, 0, ""}, "'" + text.substr(0, 40) +
+                                        "' is not accepted; accepted: bytes from 1, as 8, 25M, 1G");
+  }
+  return static_cast<Bytes>(value * unit);
+}
+
+Dtype parse_type(const std::string& name) {
+  const std::vector<std::pair<std::string, Dtype>> known = {
+      {"float", Dtype::fp32},  {"half", Dtype::fp16}, {"bfloat16", Dtype::bf16},
+      {"double", Dtype::fp64}, {"int8", Dtype::int8}, {"int32", Dtype::int32},
+      {"int64", Dtype::int64}, {"fp8", Dtype::fp8}};
+  std::vector<std::string> names;
+  for (const auto& [text, dtype] : known) {
+    if (text == name) return dtype;
+    names.push_back(text);
+  }
+  throw not_accepted({"--dtype", 0, ""}, name, names);
+}
+
+// For a log, whose spelling of 8-bit floats differs by version.
+Dtype type_of_log(const std::string& name) {
+  if (name.find("e4m3") != std::string::npos || name.find("e5m2") != std::string::npos) {
+    return Dtype::fp8;
+  }
+  if (name == "uint8") return Dtype::int8;
+  if (name == "uint32") return Dtype::int32;
+  if (name == "uint64") return Dtype::int64;
+  if (name == "float16") return Dtype::fp16;
+  if (name == "float32") return Dtype::fp32;
+  if (name == "float64") return Dtype::fp64;
+  return parse_type(name);
+}
+
+Reduction parse_redop(const std::string& name, CollectiveKind op) {
+  const bool reduces = op == CollectiveKind::all_reduce || op == CollectiveKind::reduce_scatter ||
+                       op == CollectiveKind::reduce;
+  if (!reduces) return Reduction::none;
+  if (name == "sum") return Reduction::sum;
+  if (name == "avg") return Reduction::avg;
+  if (name == "max" || name == "min") return Reduction::max;
+  throw not_accepted({"--redop", 0, ""}, name, {"sum", "avg", "max", "min"});
+}
+
+std::string provenance_text(const CollectiveCost& cost) {
+  if (cost.measured) return std::string(to_string(cost.measured->how));
+  return std::string(to_string(cost.provenance));
+}
+
+std::string time_text(double us) {
+  return us < 10000 ? fmt::format("{:.2f}", us) : fmt::format("{:.0f}", us);
+}
+
+NcclTestsLog read_log(const std::string& path, const Options& o) {
+  NcclTestsLog log = read_nccl_tests_log(read_file(path, 64ll << 20), path,
+                                         {.ranks = o.ranks, .nodes = o.nodes, .op = o.hint_op});
+  for (const std::string& text : log.notes) note(path + ": " + text);
+  return log;
+}
+
+int import(const Options& o) {
+  MeasuredTable table;
+  std::string said;
+  for (const std::string& path : o.logs) {
+    const NcclTestsLog log = read_log(path, o);
+    table.add(log);
+    said += fmt::format("{}: {}, {} ranks on {} node{}, {} sizes\n", path, to_string(log.op),
+                        log.ranks, log.nodes, log.nodes == 1 ? "" : "s", log.rows.size());
+  }
+  const std::string toml = table.to_toml();
+  MeasuredTable::from_text(toml, "measured.toml");  // what is written reads back
+  if (o.output.empty()) {
+    print(toml);
+    return 0;
+  }
+  write_file(o.output, toml);
+  print(said + fmt::format("{}: use it with `--measured-collectives {}`\n", o.output, o.output));
+  return 0;
+}
+
+std::vector<Bytes> sizes_of(const Options& o) {
+  const Bytes begin = parse_size("-b", o.begin);
+  const Bytes end = parse_size("-e", o.end);
+  double factor = 0;
+  const std::from_chars_result read =
+      std::from_chars(o.factor.data(), o.factor.data() + o.factor.size(), factor);
+  if (read.ec != std::errc{} || read.ptr != o.factor.data() + o.factor.size() || factor < 1.01 ||
+      factor > 1e6) {
+    throw InputError({"-f", 0, ""}, "'" + o.factor + "' is not accepted; accepted: 1.01 or more");
+  }
+  if (end < begin) throw InputError({"-e", 0, ""}, "is less than -b");
+  std::vector<Bytes> sizes;
+  for (double size = static_cast<double>(begin); size <= static_cast<double>(end) * 1.0001;
+       size *= factor) {
+    sizes.push_back(static_cast<Bytes>(std::llround(size)));
+  }
+  return sizes;
+}
+
+int predict(const Options& o, const ScenarioFlags& flags) {
+  const Scenario scenario = flags.read();
+  const CollectiveKind op = parse_collective(o.op, {"--op", 0, ""});
+  const Dtype dtype = parse_type(o.dtype);
+  const Reduction reduction = parse_redop(o.redop, op);
+  const std::vector<Bytes> sizes = sizes_of(o);
+  const Cluster cluster = resolve_cluster(scenario);
+  const Collectives collectives(cluster, {.replicate = cluster.world_size, .shard = 1},
+                                resolve_collectives(scenario));
+  std::string text =
+      fmt::format("# {}, {}{}: {} ranks on {} x {}\n# {}", to_string(op), o.dtype,
+                  reduction == Reduction::none ? "" : " " + o.redop, cluster.world_size,
+                  cluster.nodes, cluster.machine.name, collectives.describe(Axis::world));
+  text += fmt::format("# {:>12} {:>8} {:>7} {:>4} {:>10} {:>8} {:>8}  {}\n", "size", "algo",
+                      "proto", "ch", "time", "algbw", "busbw", "from");
+  text += fmt::format("# {:>12} {:>8} {:>7} {:>4} {:>10} {:>8} {:>8}\n", "(B)", "", "", "", "(us)",
+                      "(GB/s)", "(GB/s)");
+  for (const Bytes size : sizes) {
+    const CollectiveCost c = collectives.cost(Axis::world, op, size, dtype, reduction);
+    const double algbw = c.seconds > 0 ? static_cast<double>(size) / c.seconds * 1e-9 : 0;
+    text +=
+        fmt::format("{:>14} {:>8} {:>7} {:>4} {:>10} {:>8.2f} {:>8.2f}  {}\n", size,
+                    to_string(c.choice.algorithm), to_string(c.choice.protocol), c.choice.channels,
+                    time_text(c.seconds * 1e6), algbw, c.busbw_gbps, provenance_text(c));
+  }
+  print(text);
+  return 0;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+struct Band {
+  const char* name;
+  double below;
+};
+constexpr Band bands[] = {{"< 64 KiB", 65536.0},
+                          {"64 KiB - 1 MiB", 1048576.0},
+                          {"1 - 16 MiB", 16777216.0},
+                          {"16 - 256 MiB", 268435456.0},
+                          {">= 256 MiB", 1e30}};
+
+int compare(const Options& o, const ScenarioFlags& flags) {
+  const Scenario scenario = flags.read();
+  std::string text;
+  std::vector<double> errors[std::size(bands)];  // forecast / measured
+  for (const std::string& path : o.logs) {
+    const NcclTestsLog log = read_log(path, o);
+    Scenario of_log = scenario;
+    if (!of_log.nodes && !of_log.gpus) {
+      of_log.nodes = log.nodes;
+      of_log.gpus = log.ranks;
+      if (!of_log.gpus_per_node && log.ranks % log.nodes == 0) {
+        of_log.gpus_per_node = log.ranks / log.nodes;
+      }
+    }
+    const Cluster cluster = resolve_cluster(of_log);
+    if (cluster.world_size != log.ranks || cluster.nodes != log.nodes) {
+      throw InputError({path, 0, ""},
+                       fmt::format("has {} ranks on {} nodes, the cluster {} on {}; accepted: the "
+                                   "same",
+                                   log.ranks, log.nodes, cluster.world_size, cluster.nodes));
+    }
+    const Collectives collectives(cluster, {.replicate = cluster.world_size, .shard = 1},
+                                  resolve_collectives(of_log));
+    text += fmt::format("# {}: {}, {} {}, {} ranks on {} x {}\n", path, to_string(log.op),
+                        log.dtype, log.reduction == Reduction::none ? "none" : "reduced", log.ranks,
+                        log.nodes, cluster.machine.name);
+    text += fmt::format("# {:>12} {:>8} {:>7} {:>4} {:>12} {:>12} {:>8}  {}\n", "size", "algo",
+                        "proto", "ch", "forecast us", "measured us", "error", "from");
+    for (const NcclTestsRow& row : log.rows) {
+      const CollectiveCost c =
+          collectives.cost(Axis::world, log.op, row.bytes, type_of_log(log.dtype), log.reduction);
+      const double forecast_us = c.seconds * 1e6;
+      const double ratio = forecast_us / row.time_us();
+      text += fmt::format("{:>14} {:>8} {:>7} {:>4} {:>12} {:>12} {:>+7.1f}%  {}\n", row.bytes,
+                          to_string(c.choice.algorithm), to_string(c.choice.protocol),
+                          c.choice.channels, time_text(forecast_us), time_text(row.time_us()),
+                          (ratio - 1) * 100, provenance_text(c));
+      for (std::size_t b = 0; b < std::size(bands); ++b) {
+        if (static_cast<double>(row.bytes) >= bands[b].below) continue;
+        errors[b].push_back(ratio);
+        break;
+      }
+    }
+  }
+  text += "#\n# size             rows  median forecast / measured   median |error|\n";
+  for (std::size_t b = 0; b < std::size(bands); ++b) {
+    if (errors[b].empty()) continue;
+    std::vector<double> absolute;
+    for (const double ratio : errors[b]) absolute.push_back(std::abs(ratio - 1) * 100);
+    text += fmt::format("# {:<16} {:>4} {:>28.2f} {:>15.1f}%\n", bands[b].name, errors[b].size(),
+                        median(errors[b]), median(absolute));
+  }
+  print(text);
+  return 0;
+}
+
+void add_log_options(CLI::App& verb, Options& o) {
+  verb.add_option("log", o.logs, "nccl-tests output, text or JSON")
+      ->required()
+      ->option_text("LOG...");
+  verb.add_option("--log-op", o.hint_op, "operation, where the log does not say it")
+      ->option_text("NAME");
+  verb.add_option("--log-ranks", o.ranks, "ranks, where the log does not say them")
+      ->option_text("N")
+      ->check(CLI::Range(2, 1 << 24));
+  verb.add_option("--log-nodes", o.nodes, "nodes, where the log does not say them")
+      ->option_text("N")
+      ->check(CLI::Range(1, 1 << 20));
+}
+
+Run add(CLI::App& command) {
+  auto o = std::make_shared<Options>();
+  CLI::App* import_verb =
+      command.add_subcommand("import", "logs of nccl-tests as a table of measured times");
+  import_verb->allow_extras();
+  add_log_options(*import_verb, *o);
+  import_verb->add_option("-o,--output", o->output, "the TOML to write (default: stdout)")
+      ->option_text("FILE");
+
+  CLI::App* predict_verb = command.add_subcommand("predict", "a table as nccl-tests prints it");
+  predict_verb->allow_extras();
+  auto predict_flags = std::make_shared<ScenarioFlags>(*predict_verb, cluster_keys);
+  predict_verb
+      ->add_option("--op", o->op, "all_reduce, all_gather, reduce_scatter, broadcast, reduce")
+      ->option_text("NAME");
+  predict_verb->add_option("-b", o->begin, "smallest size (default 8)")->option_text("SIZE");
+  predict_verb->add_option("-e", o->end, "largest size (default 1G)")->option_text("SIZE");
+  predict_verb->add_option("-f", o->factor, "from size to size (default 2)")->option_text("FACTOR");
+  predict_verb->add_option("--dtype", o->dtype, "float, half, bfloat16, fp8, ... (default float)")
+      ->option_text("NAME");
+  predict_verb->add_option("--redop", o->redop, "sum, avg, max, min (default sum)")
+      ->option_text("NAME");
+
+  CLI::App* compare_verb =
+      command.add_subcommand("compare", "a forecast beside logs of nccl-tests");
+  compare_verb->allow_extras();
+  add_log_options(*compare_verb, *o);
+  auto compare_flags = std::make_shared<ScenarioFlags>(*compare_verb, cluster_keys);
+
+  return [=] {
+    if (import_verb->parsed()) return import(*o);
+    if (predict_verb->parsed()) return predict(*o, *predict_flags);
+    if (compare_verb->parsed()) return compare(*o, *compare_flags);
+    throw InputError({"nccl", 0, ""}, "no verb given; accepted: import, predict, compare");
+  };
+}
+
+}  // namespace
+
+const Command nccl_command{
+    "nccl", "measured and forecast collectives",
+    "  stepcast nccl predict --cluster dgx-h100 --nodes 2 --op all_reduce -b 1M -e 1G\n"
+    "  stepcast nccl predict --cluster dgx-h100 --nodes 16 --nccl NCCL_ALGO=Ring\n"
+    "  stepcast nccl import all_reduce.log all_gather.log -o measured.toml\n"
+    "  stepcast nccl compare all_reduce.log --cluster dgx-h100",
+    add};
+
+}  // namespace stepcast::cli

@@ -1,0 +1,143 @@
+// NCCL's variables and the tuner plugin's CSV change the choice as they change NCCL's.
+
+#include "sim/collectives/nccl/environment.hpp"
+
+#include <doctest/doctest.h>
+
+#include "base/error.hpp"
+#include "sim/collectives/collective_cost.hpp"
+
+using namespace stepcast;
+
+namespace {
+
+const Where flag{"--nccl", 0, ""};
+
+CollectiveCost cost_of(const CollectiveOptions& options, const std::string& machine, int nodes,
+                       CollectiveKind kind, Bytes bytes, Reduction reduction = Reduction::sum) {
+  const Cluster cluster = make_cluster(load_machine(machine), {.nodes = nodes});
+  const Collectives collectives(cluster, {.replicate = cluster.world_size, .shard = 1}, options);
+  return collectives.cost(Axis::world, kind, bytes, Dtype::fp32, reduction);
+}
+
+CollectiveOptions with(const std::string& variables) {
+  CollectiveOptions options;
+  options.environment.set_all(variables, flag);
+  return options;
+}
+
+std::string refusal(const std::string& variables) {
+  try {
+    with(variables);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+bool contains(const std::string& all, const std::string& part) {
+  return all.find(part) != std::string::npos;
+}
+
+constexpr Bytes mib25 = 25 << 20;
+
+}  // namespace
+
+TEST_CASE("NCCL_ALGO=Ring on 64 DGX H100: a 25 MiB all-reduce pays 126 hops between nodes") {
+  // Ring/Simple latency 8.4 + 896 * 3.4 + 126 * 14 = 4,818.8 us, * 1.4 = 6,746.3; NCCL's own choice
+  // is a tree.
+  const CollectiveCost ring = cost_of(with("NCCL_ALGO=Ring NCCL_PROTO=Simple"), "dgx-h100", 64,
+                                      CollectiveKind::all_reduce, mib25);
+  CHECK(ring.choice.algorithm == NcclAlgorithm::ring);
+  CHECK(ring.choice.protocol == NcclProtocol::simple);
+  CHECK(ring.choice.predicted_us > 6746.3);
+  CHECK(ring.choice.predicted_us < 6746.3 + 200);  // plus 25 MiB through 8 * 48 GB/s
+  const CollectiveCost own = cost_of({}, "dgx-h100", 64, CollectiveKind::all_reduce, mib25);
+  CHECK(own.choice.algorithm != NcclAlgorithm::ring);
+  CHECK(own.choice.predicted_us < ring.choice.predicted_us / 5);
+}
+
+TEST_CASE("a list may be inverted and may be for one function") {
+  const auto algorithm = [](const char* variables, CollectiveKind kind) {
+    const Reduction reduction =
+        kind == CollectiveKind::all_gather ? Reduction::none : Reduction::sum;
+    return cost_of(with(variables), "dgx-h100", 1, kind, 1 << 30, reduction).choice.algorithm;
+  };
+  CHECK(algorithm("NCCL_ALGO=^nvls,nvlstree", CollectiveKind::all_reduce) == NcclAlgorithm::ring);
+  CHECK(algorithm("NCCL_ALGO=allreduce:tree", CollectiveKind::all_reduce) == NcclAlgorithm::tree);
+  CHECK(algorithm("ALGO=ring;allgather:nvls", CollectiveKind::all_gather) == NcclAlgorithm::nvls);
+  CHECK(algorithm("ALGO=ring;allgather:nvls", CollectiveKind::all_reduce) == NcclAlgorithm::ring);
+  CHECK(algorithm("NCCL_NVLS_ENABLE=0", CollectiveKind::all_reduce) == NcclAlgorithm::ring);
+}
+
+TEST_CASE("a function for which nothing is left cannot run") {
+  CHECK_THROWS_AS(cost_of(with("NCCL_ALGO=Tree"), "dgx-h100", 1, CollectiveKind::broadcast, mib25,
+                          Reduction::none),
+                  InputError);
+}
+
+TEST_CASE("channels are clamped and raised") {
+  const auto channels = [](const char* variables) {
+    return cost_of(with(variables), "dgx-a100", 1, CollectiveKind::all_reduce, 1 << 30)
+        .choice.channels;
+  };
+  CHECK(channels("NCCL_PROTO=Simple") == 24);  // 12 of the search, twice
+  CHECK(channels("NCCL_MAX_NCHANNELS=8") == 8);
+  CHECK(channels("NCCL_MAX_CTAS=4 NCCL_MAX_NCHANNELS=8") == 4);
+  CHECK(channels("NCCL_MIN_NCHANNELS=32") == 32);
+  // NVLS counts CTAs, not channels.
+  CHECK(cost_of(with("NCCL_MAX_CTAS=8"), "dgx-h100", 1, CollectiveKind::all_reduce, 1 << 30)
+            .choice.channels == 8);
+}
+
+TEST_CASE(
+    "without GPUDirect near the NIC, without peers, without crossing NICs the graph is worse") {
+  const auto busbw = [](const char* variables, const char* machine, int nodes) {
+    return cost_of(with(variables), machine, nodes, CollectiveKind::all_reduce, 1 << 30).busbw_gbps;
+  };
+  CHECK(busbw("NCCL_NET_GDR_LEVEL=LOC", "dgx-a100", 4) < 0.8 * busbw("", "dgx-a100", 4));
+  CHECK(busbw("NCCL_P2P_DISABLE=1", "dgx-a100", 1) < 0.5 * busbw("", "dgx-a100", 1));
+  CHECK(busbw("NCCL_CROSS_NIC=0", "dgx-h100", 4) <= busbw("", "dgx-h100", 4));
+}
+
+TEST_CASE("a tuner plugin's row is taken where it matches and can run") {
+  CollectiveOptions options;
+  options.environment.tuner.rows = nccl::parse_tuner_csv(
+      "# comment\ncollective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks\n"
+      "allreduce,0,1048576,ring,ll,2,1,8\n"
+      "allreduce,1048577,-1,tree,simple,-1,-1,-1,-1,-1\n",
+      "t.csv");
+  const auto choice = [&](Bytes bytes, int nodes) {
+    return cost_of(options, "dgx-a100", nodes, CollectiveKind::all_reduce, bytes).choice;
+  };
+  CHECK(choice(1 << 20, 1).algorithm == NcclAlgorithm::ring);
+  CHECK(choice(1 << 20, 1).protocol == NcclProtocol::ll);
+  CHECK(choice(1 << 20, 1).channels == 2);
+  CHECK(choice(1 << 30, 1).algorithm == NcclAlgorithm::tree);
+  CHECK(choice(1 << 20, 2).channels > 2);  // the row is for one node
+}
+
+TEST_CASE("wrong variables are refused, and so are those the model does not know") {
+  CHECK(contains(refusal("NCCL_ALGO"), "NAME=VALUE"));
+  CHECK(contains(refusal("NCCL_ALGO=Rin"), "did you mean 'Ring'"));
+  CHECK(contains(refusal("NCCL_ALGO="), "NCCL_ALGO"));
+  CHECK(contains(refusal("NCCL_ALGO=foo:ring"), "allreduce"));
+  CHECK(contains(refusal("NCCL_MAX_NCHANNELS=0"), "1 to 64"));
+  CHECK(contains(refusal("NCCL_P2P_LEVEL=FAR"), "PXB"));
+  CHECK(contains(refusal("NCCL_DEBUG=INFO"), "NCCL_DEBUG"));
+  CHECK_THROWS_AS(nccl::parse_tuner_csv("allreduce,0,1,ring\n", "t.csv"), InputError);
+  CHECK_THROWS_AS(nccl::parse_tuner_csv("allreduce,0,x,ring,ll,1,1,1\n", "t.csv"), InputError);
+}
+
+TEST_CASE("both versions of NCCL's constants can be asked for") {
+  // NVLSTree per channel on Blackwell, four nodes: 43.8 GB/s in 2.28.9, 80 in 2.30.7.
+  CollectiveOptions newer;
+  newer.nccl_version = "2.30.7";
+  const double before =
+      cost_of(with("NCCL_ALGO=NVLSTree"), "hgx-b200", 4, CollectiveKind::all_reduce, 1 << 30)
+          .choice.predicted_us;
+  newer.environment.set_all("NCCL_ALGO=NVLSTree", flag);
+  const double after =
+      cost_of(newer, "hgx-b200", 4, CollectiveKind::all_reduce, 1 << 30).choice.predicted_us;
+  CHECK(after < before);
+}
