@@ -24,6 +24,10 @@ void check_sound(const Forecast& f) {
   CHECK_MESSAGE(found.empty(), (found.empty() ? std::string() : found.front()));
   for (const RoleLedger& role : memory_ledger(f.schedule)) CHECK(role.growth == 0);
   const Report& r = f.report;
+  for (std::size_t i = 0; i < f.memory.size(); ++i) {  // allocated <= active <= reserved
+    CHECK(f.memory[i].peak_active <= f.memory[i].peak_reserved);
+    CHECK(f.memory[i].at_peak.allocated <= f.memory[i].at_peak.reserved());
+  }
   for (const double value :
        {r.step_time, r.samples_per_second, r.flops_per_sample, r.tflops_per_gpu, r.mfu, r.hfu}) {
     CHECK(std::isfinite(value));

@@ -95,9 +95,10 @@ TEST_CASE("a leaf of one node sends everything out") {
 TEST_CASE("fabrics are read by their names") {
   CHECK(parse_fabric_kind("leaf_spine", {}) == FabricKind::leaf_spine);
   CHECK(parse_fabric_kind("rail-optimized", {}) == FabricKind::rail_optimised);
-  CHECK_THROWS_WITH_AS(parse_fabric_kind("fat_tree", {"", 0, "--fabric"}),
-                       "--fabric: 'fat_tree' is not accepted; accepted: rail_optimised, "
-                       "leaf_spine, single_switch",
+  CHECK(parse_fabric_kind("fat_tree", {}) == FabricKind::fat_tree);
+  CHECK_THROWS_WITH_AS(parse_fabric_kind("torus", {"", 0, "--fabric"}),
+                       "--fabric: 'torus' is not accepted; accepted: rail_optimised, leaf_spine, "
+                       "single_switch, rail_only, fat_tree, dragonfly",
                        InputError);
 }
 
