@@ -15,8 +15,9 @@
 namespace stepcast {
 namespace {
 
-constexpr int many_gpus = 512;    // from here on the limit of scaling is asked for
-constexpr int most_gpus = 32768;  // and looked for up to here
+constexpr int many_gpus = 512;        // from here on the limit of scaling is asked for
+constexpr int most_gpus = 32768;      // and looked for up to here
+constexpr Bytes textbook_bytes = 16;  // a parameter: 2 + 2 + 12 (docs/sources.md 4.1)
 constexpr double clearly_faster = 0.95;
 constexpr Bytes impossible = std::numeric_limits<Bytes>::max();
 
@@ -108,8 +109,15 @@ std::string Round::one_node() const {
   std::string text =
       fmt::format("Sharding gradients and optimizer over {} GPUs frees {}; {} are missing",
                   facts_.gpus, human_gib(freed), human_gib(lacking));
-  if (lacking >= freed) return text + ": not enough, parameters must be sharded too.";
-  if (facts_.shard_grad_op_peak <= facts_.capacity) return text + ": enough.";
+  const bool fits = facts_.shard_grad_op_peak <= facts_.capacity;
+  if (lacking >= freed && !fits) return text + ": not enough, parameters must be sharded too.";
+  if (lacking >= freed) {
+    return text + fmt::format(
+                      ": not enough by that count, but in {} as FSDP computes the replay "
+                      "needs {}, which fits.",
+                      grad_op_.precision, human_gib(facts_.shard_grad_op_peak));
+  }
+  if (fits) return text + ": enough.";
   return text + fmt::format(
                     ": enough by that count, but with its transient buffers the replay "
                     "needs {}.",
@@ -142,7 +150,7 @@ std::vector<std::string> Round::reasons() const {
       "DDP needs {} on a GPU ({} of states, {} of activations, {} of overheads); it has {}: {}.",
       human_gib(ddp_.peak), human_gib(ddp_.state), human_gib(ddp_.activations),
       human_gib(ddp_.overhead + ddp_.communication), human_gib(ddp_.capacity),
-      over == 0 ? "it fits, and sharding would only add traffic"
+      over == 0 ? "it fits, nothing has to be sharded"
                 : fmt::format("short by {}", human_gib(over))));
   if (leaf_ == Leaf::ddp) return list;
   if (leaf_ == Leaf::exhausted) {
@@ -263,7 +271,7 @@ void decide_by_level(Advice& advice, const Scenario& scenario, const Resolved& a
     for (const std::string& reason : round.reasons()) {
       advice.reasons.push_back(*level == advice.checkpointing
                                    ? reason
-                                   : fmt::format("With {} checkpointing: {}", *level, reason));
+                                   : fmt::format("({} checkpointing) {}", *level, reason));
     }
     advice.candidates = round.candidates();
     const bool last = level + 1 == std::end(levels);
@@ -279,12 +287,13 @@ void decide_by_level(Advice& advice, const Scenario& scenario, const Resolved& a
     }
     const Candidate& ddp = round.ddp();
     advice.capacity = ddp.capacity;
-    advice.rule_low = ddp.state + ddp.state / 5;
-    advice.rule_high = ddp.state + ddp.state / 2;
-    advice.real_factor = static_cast<double>(ddp.peak) / static_cast<double>(ddp.state);
+    const Bytes states = textbook_bytes * advice.parameters;
+    advice.rule_low = states + states / 5;
+    advice.rule_high = states + states / 2;
+    advice.real_factor = static_cast<double>(ddp.peak) / static_cast<double>(states);
     say_answer(advice, round);
     if (const Candidate* chosen = round.chosen()) advice.remark = faster_than(round, *chosen);
-    advice.largest = largest_models(s, asked.cluster.nodes > 1);
+    advice.largest = largest_models(s, asked.cluster.world_size, asked.cluster.nodes);
     if (const Candidate* chosen = round.chosen(); chosen && asked.cluster.world_size >= many_gpus) {
       const int node = asked.cluster.gpus_per_node;
       advice.scaling = scaling_limit(chosen->scenario, std::max(2, most_gpus / node));

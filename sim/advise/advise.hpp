@@ -56,9 +56,9 @@ struct Advice {
 
   // ---- beside it
   std::vector<Candidate> candidates;  // ddp, shard_grad_op, full_shard, hybrid_shard: as decided on
-  // State under DDP times 1.2 to 1.5, which people use for "what a GPU must hold".
+  // 16 bytes a parameter times 1.2 to 1.5, which people use for "what a GPU must hold".
   Bytes rule_low = 0, rule_high = 0;
-  double real_factor = 0;  // the replayed peak over the state: what the factor really is
+  double real_factor = 0;  // DDP's replayed peak over those 16 bytes: what the factor really is
   std::vector<LargestModel> largest;
   std::optional<ScalingLimit> scaling;  // from 512 GPUs on
 };

@@ -81,6 +81,7 @@ Candidate candidate(const Scenario& scenario, const std::string& name) {
   c.scenario = with_strategy(scenario, name);
   const Resolved resolved = resolve(c.scenario);
   const Schedule schedule = build_schedule(resolved.step);
+  c.precision = resolved.step.precision.name;
   c.capacity = resolved.cluster.machine.gpu.memory_bytes;
   const std::vector<RoleMemory> roles = memory_of_roles(resolved, schedule);
   const auto most =

@@ -14,6 +14,7 @@ struct Candidate {
   std::string name;         // "ddp", "shard_grad_op", "full_shard", "hybrid_shard"
   std::string also;         // what others call it
   Scenario scenario;        // to simulate it
+  std::string precision;    // its recipe
   std::string role;         // of the GPU that holds most
   Bytes peak = 0;           // on that GPU, everything
   Bytes capacity = 0;       // of it

@@ -15,9 +15,8 @@ Leaf decide(const Facts& f) {
   if (f.unit > f.capacity) return Leaf::exhausted;
   if (f.gpus == 1) return Leaf::none;
   if (f.nodes == 1) {
-    if (short_by(f) < freed_by_zero2(f) && f.shard_grad_op_peak <= f.capacity) {
-      return Leaf::shard_grad_op;
-    }
+    // The count (short_by against freed_by_zero2) is what people reckon with; the replay decides.
+    if (f.shard_grad_op_peak <= f.capacity) return Leaf::shard_grad_op;
   } else if (f.hybrid_shard_peak <= f.capacity &&
              f.exposed_all_gather > exposed_enough * f.full_shard_step) {
     return Leaf::hybrid_shard;

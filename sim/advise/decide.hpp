@@ -2,8 +2,10 @@
 // The rule of advise.hpp on numbers alone, so that it can be read and tested without a simulator.
 //
 // Example: 80 GB GPUs, one node of 8, DDP needs 100 GB of which 60 GB are gradients and optimizer.
-// Short by 20; sharding over 8 frees 60 * 7/8 = 52.5 > 20: shard_grad_op. Had the replay of
-// SHARD_GRAD_OP needed 85 GB all the same (gathered buffers), full_shard would be tried.
+// Short by 20; sharding over 8 frees 60 * 7/8 = 52.5 > 20: shard_grad_op. The count is only what is
+// said: the replay of SHARD_GRAD_OP decides. Were that 85 GB all the same (gathered buffers),
+// full_shard would be tried; and where the count says no but the replay fits (it keeps bf16
+// parameters, DDP fp32 ones), it is SHARD_GRAD_OP.
 //
 // Tested by tests/unit/advise/decide_test.cpp, every leaf by hand.
 

@@ -71,7 +71,7 @@ std::string to_json(const Advice& a) {
                                       {"at_least", m.beyond},
                                       {"by_states_alone", m.by_states_alone}});
   }
-  if (a.scaling) json["scaling"] = scaling_json(*a.scaling);
+  json["scaling"] = a.scaling ? scaling_json(*a.scaling) : Json();
   return json.dump(2) + "\n";
 }
 

@@ -104,13 +104,14 @@ LargestModel largest(const Scenario& scenario, const std::string& strategy) {
 
 }  // namespace
 
-std::vector<LargestModel> largest_models(const Scenario& scenario, bool several_nodes) {
+std::vector<LargestModel> largest_models(const Scenario& scenario, int gpus, int nodes) {
   std::vector<LargestModel> list;
   if (!Question(with_strategy(scenario, "ddp")).is_stack()) return list;
   list.push_back(largest(scenario, "ddp"));
+  if (gpus == 1) return list;
   list.push_back(largest(scenario, "shard_grad_op"));
   list.push_back(largest(scenario, "full_shard"));
-  if (several_nodes) list.push_back(largest(scenario, "hybrid_shard"));
+  if (nodes > 1) list.push_back(largest(scenario, "hybrid_shard"));
   return list;
 }
 

@@ -27,6 +27,6 @@ struct LargestModel {
 };
 
 // Empty for models that are not a stack of equal layers.
-std::vector<LargestModel> largest_models(const Scenario& scenario, bool several_nodes);
+std::vector<LargestModel> largest_models(const Scenario& scenario, int gpus, int nodes);
 
 }  // namespace stepcast

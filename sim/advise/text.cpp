@@ -10,15 +10,16 @@ namespace {
 
 std::string candidates(const Advice& advice) {
   std::string text =
-      fmt::format("{:<15}{:>11}{:>11}{:>13}{:>15}   {:<5}{:>10}{:>11}\n", "a GPU holds", "peak",
+      fmt::format("{:<14}{:>14}{:>14}{:>13}{:>15}  {:<4}{:>11}{:>11}\n", "at its peak", "all",
                   "states", "activations", "communication", "fits", "step", "exposed");
   for (const Candidate& c : advice.candidates) {
-    text += fmt::format("{:<15}{:>11}{:>11}{:>13}{:>15}   {:<5}", c.name, human_gib(c.peak),
+    text += fmt::format("{:<14}{:>14}{:>14}{:>13}{:>15}  {:<4}", c.name, human_gib(c.peak),
                         human_gib(c.state), human_gib(c.activations), human_gib(c.communication),
                         c.fits() ? "yes" : "no");
     if (c.fits()) {
-      text += fmt::format("{:>10}{:>11}", human_seconds(c.step_time), human_seconds(c.exposed));
+      text += fmt::format("{:>11}{:>11}", human_seconds(c.step_time), human_seconds(c.exposed));
     }
+    while (text.ends_with(' ')) text.pop_back();
     text += "\n";
   }
   return text;
@@ -38,6 +39,12 @@ std::string largest(const Advice& advice) {
   return text;
 }
 
+// "tail_all_reduce" as the forecast page writes it.
+std::string words(std::string cause) {
+  std::replace(cause.begin(), cause.end(), '_', ' ');
+  return cause;
+}
+
 std::string scaling(const Advice& advice) {
   if (!advice.scaling) return "";
   const ScalingLimit& s = *advice.scaling;
@@ -52,7 +59,7 @@ std::string scaling(const Advice& advice) {
                                "From {} GPUs ({} nodes) on, an added node brings less than half of "
                                "its share of the throughput: {} of the step grew by {} since {} "
                                "nodes.",
-                               grouped(s.limit.gpus), grouped(s.limit.nodes), s.cause,
+                               grouped(s.limit.gpus), grouped(s.limit.nodes), words(s.cause),
                                human_seconds(s.grew), s.points.front().nodes));
 }
 
@@ -74,8 +81,8 @@ std::string to_text(const Advice& a) {
   if (!a.remark.empty()) text += folded("      ", a.remark);
   text += "\n" + candidates(a);
   text +=
-      folded("", fmt::format("rule of thumb: states x 1.2 to 1.5, here {} to {}; the replay of DDP "
-                             "says x {:.2f}.",
+      folded("", fmt::format("rule of thumb: 16 bytes a parameter x 1.2 to 1.5, here {} to {}; the "
+                             "replay of DDP says x {:.2f}.",
                              human_gib(a.rule_low), human_gib(a.rule_high), a.real_factor));
   text += largest(a);
   text += scaling(a);

@@ -216,6 +216,20 @@ void resolve_ddp(const Scenario& s, StrategyOptions& o) {
   o.zero_grad_set_to_none = s.zero_grad_set_to_none.value_or(true);
 }
 
+// DeepSpeed decides by stage when it reduces: saying the other would be ignored in silence.
+void check_sync_of_zero(const Scenario& s, const StrategyChoice& strategy) {
+  if (!s.accumulation_sync) return;
+  const bool boundary = strategy.kind == StrategyKind::zero1;
+  const bool always = strategy.kind == StrategyKind::zero2 || strategy.kind == StrategyKind::zero3;
+  const std::string accepted = boundary ? "last" : "every";
+  if ((!boundary && !always) || *s.accumulation_sync == accepted) return;
+  throw InputError(
+      s.where("accumulation_sync"),
+      fmt::format("'{}' is not accepted under {}, which reduces {}; accepted: {}",
+                  *s.accumulation_sync, to_string(strategy.kind),
+                  boundary ? "at the accumulation boundary" : "in every micro-batch", accepted));
+}
+
 // nn.DataParallel drives its GPUs from one process, and reduces whenever it goes backward.
 void check_one_machine(const Scenario& s, const StrategyChoice& strategy, const Cluster& cluster) {
   if (strategy.kind != StrategyKind::dp) return;
@@ -441,6 +455,7 @@ Resolved resolve(const Scenario& s) {
   check_name(s, "model", *s.model, catalog_models());
   r.cluster = resolve_cluster(s);
   check_one_machine(s, strategy, r.cluster);
+  check_sync_of_zero(s, strategy);
   r.profile = load_profile(s.profile.value_or("pytorch-eager"));
   r.engine = s.engine.value_or("fluid");
   r.allocator.expandable_segments = s.expandable_segments.value_or(false);

@@ -74,18 +74,18 @@ TEST_CASE("V9: four micro-batches that all reduce across nodes take four steps' 
   CHECK(4 * calls(last, CollectiveKind::all_reduce) == calls(every, CollectiveKind::all_reduce));
 }
 
-TEST_CASE("V11: without its limiter FSDP1 reserves several times the memory and gains no time") {
+TEST_CASE("V11: without its limiter FSDP1 reserves far more memory and gains no time") {
   // Measured 38,555 MB without and 7,164 MB with, 5.4 times; 247.6 against 236.5 ms. The model is
-  // not named, and how much piles up depends on how far the host runs ahead: 3 to 8 times, and no
-  // gain beyond 2 %. Allocated bytes, counted as the host frees, are the same: only the replay
-  // tells.
+  // not named. The host reads the loss here, so that the units of one step pile up, not those of
+  // several: at least 1.5 times, and no gain beyond 2 %. Allocated bytes, counted as the host
+  // frees, are the same: only the replay tells.
   const Report with = told("limiter-on");
   const Report without = told("limiter-off");
   REQUIRE(with.memory.front().reserved.has_value());
   REQUIRE(without.memory.front().reserved.has_value());
   const double more = static_cast<double>(without.memory.front().reserved->peak) /
                       static_cast<double>(with.memory.front().reserved->peak);
-  CHECK(more > 3);
+  CHECK(more > 1.5);
   CHECK(more < 8);
   CHECK(without.step_time > 0.98 * with.step_time);
   CHECK(without.memory.front().peak == with.memory.front().peak);

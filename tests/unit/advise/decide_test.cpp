@@ -51,8 +51,16 @@ TEST_CASE("one node: short by less than gradients and optimizer free is SHARD_GR
   CHECK(decide(f) == Leaf::shard_grad_op);
   f.ddp_peak = 132 * gb;  // short by 52
   CHECK(decide(f) == Leaf::shard_grad_op);
-  f.ddp_peak = 133 * gb;  // short by 53
+  f.ddp_peak = 133 * gb;  // short by 53, and the replay agrees that it is too much
+  f.shard_grad_op_peak = 81 * gb;
   CHECK(decide(f) == Leaf::full_shard);
+}
+
+TEST_CASE("one node: the count says no, the replay of SHARD_GRAD_OP fits: the replay decides") {
+  Facts f = one_node();
+  f.ddp_peak = 133 * gb;
+  f.shard_grad_op_peak = 80 * gb;
+  CHECK(decide(f) == Leaf::shard_grad_op);
 }
 
 TEST_CASE("one node: the count says SHARD_GRAD_OP, its transient buffers say no") {

@@ -141,3 +141,19 @@ TEST_CASE("the optimizer is the scenario's or else the profile's") {
   CHECK(refusal("strategy = \"fsdp1\"\nwrap_min_params = 5\n").find("needs wrap size") !=
         std::string::npos);
 }
+
+TEST_CASE("when ZeRO reduces is DeepSpeed's to say, by stage") {
+  const auto text = [](const char* strategy, const char* sync) {
+    return std::string("model = \"gpt2\"\ncluster = \"dgx-h100\"\nstrategy = \"") + strategy +
+           "\"\naccumulation = 2\naccumulation_sync = \"" + sync + "\"\n";
+  };
+  CHECK_NOTHROW(resolve(parse_scenario(text("zero1", "last"), "s.toml")));
+  CHECK_NOTHROW(resolve(parse_scenario(text("zero2", "every"), "s.toml")));
+  CHECK_THROWS_WITH_AS(resolve(parse_scenario(text("zero1", "every"), "s.toml")),
+                       "s.toml:5: accumulation_sync: 'every' is not accepted under zero1, which "
+                       "reduces at the accumulation boundary; accepted: last",
+                       InputError);
+  for (const char* strategy : {"zero2", "zero3"}) {
+    CHECK_THROWS_AS(resolve(parse_scenario(text(strategy, "last"), "s.toml")), InputError);
+  }
+}
