@@ -2,7 +2,9 @@
 // tests/golden/cases. tests/golden/regenerate.sh writes them anew; read the diff before committing.
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <sstream>
+#include <vector>
 
 #include "tests/cli/run.hpp"
 
@@ -42,4 +44,34 @@ TEST_CASE("docs/memory.md shows what the program prints") {
     REQUIRE_FALSE(text.empty());
     CHECK(page.find("```text\n" + text + "```\n") != std::string::npos);
   }
+}
+
+// "$ stepcast ARGUMENTS", then a ```text block: all of what it prints, or an excerpt.
+// docs/refresh.py writes them anew.
+TEST_CASE("every page shows what the program prints") {
+  int checked = 0;
+  const std::filesystem::path root = STEPCAST_SOURCE_DIR;
+  std::vector<std::filesystem::path> pages{root / "README.md"};
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root / "docs")) {
+    if (entry.path().extension() == ".md") pages.push_back(entry.path());
+  }
+  for (const std::filesystem::path& page : pages) {
+    const std::string text = read(page.string());
+    const std::string mark = "$ stepcast ";
+    for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + 1)) {
+      const std::string arguments =
+          text.substr(at + mark.size(), text.find('\n', at) - at - mark.size());
+      const std::string fence = "```text\n";
+      const std::size_t begin = text.find(fence, at);
+      if (begin == std::string::npos || begin > at + arguments.size() + 40) continue;
+      const std::size_t from = begin + fence.size();
+      const Output o = run(arguments);
+      CAPTURE(page.string());
+      CAPTURE(arguments);
+      const std::string block = text.substr(from, text.find("```", from) - from);
+      CHECK((o.out + o.err).find(block) != std::string::npos);
+      ++checked;
+    }
+  }
+  CHECK(checked >= 9);
 }
