@@ -57,11 +57,12 @@ class Rows {
   void zero() {
     const std::int64_t bucket = std::min(reduce_bucket, psi_);
     const ZeroTransients z = zero12_transients(psi_, world_, bucket, false);
-    const Bytes in_step = std::max(z.buckets + z.flatten, z.step_slice);
+    const Bytes in_step = std::max(z.buckets + z.flatten, z.step_slice + z.step_flatten);
     const auto reason = [](const char* gradients) {
       return fmt::format(
           "{}; within a step a bucket of reduce_bucket_size 5e8 elements and its flat copy (1 GB "
-          "each; overlap_comm has two buckets), and in the optimizer 4Ψ/N of fp32 gradients",
+          "each; overlap_comm has two buckets), and in the optimizer 2Ψ/N of flattened and 4Ψ/N of "
+          "fp32 gradients",
           gradients);
     };
     add("zero1", "(4 + 12/N)Ψ", Partition::optimizer, world_, mixed_16bit(), 0, in_step,

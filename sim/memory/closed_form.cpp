@@ -143,7 +143,8 @@ ZeroTransients zero12_transients(std::int64_t parameters, std::int64_t world,
   check("world size", world, most_parameters);
   check("bucket elements", bucket_elements, most_parameters);
   const Bytes bucket = 2 * bucket_elements;
-  return {overlap_comm ? 2 * bucket : bucket, bucket, 4 * ceil_div(parameters, world)};
+  return {overlap_comm ? 2 * bucket : bucket, bucket, 4 * ceil_div(parameters, world),
+          2 * ceil_div(parameters, world)};
 }
 
 }  // namespace stepcast

@@ -107,6 +107,8 @@ struct ZeroTransients {
   Bytes buckets = 0;     // one, two with overlap_comm
   Bytes flatten = 0;     // a bucket is copied flat for the all-reduce; at most this
   Bytes step_slice = 0;  // fp32 gradients of this rank's part, within optimizer.step
+  // The 16-bit flat tensor that those are made from; both are there at once.
+  Bytes step_flatten = 0;
 };
 ZeroTransients zero12_transients(std::int64_t parameters, std::int64_t world,
                                  std::int64_t bucket_elements = 500'000'000,

@@ -129,10 +129,7 @@ void Fetcher::wait(std::span<const int> parameters) {
     if (--call.waiting == 0) builder_.free(call.flat);
   }
   if (last < 0) return;
-  if (streams_.all_gather == streams_.compute) {
-    walk_.ran_on_compute(last);
-    return;
-  }
+  // With overlap_comm and without: the event limit is the host's.
   events_.push_back(last);
   if (events_.size() > most_events) {
     const OpRef oldest{events_.front(), 0};
@@ -141,7 +138,11 @@ void Fetcher::wait(std::span<const int> parameters) {
     builder_.host_wait(std::span<const OpRef>(&oldest, 1));
     builder_.rule(Name());
   }
-  builder_.stream_wait(streams_.compute, last);
+  if (streams_.all_gather == streams_.compute) {
+    walk_.ran_on_compute(last);
+  } else {
+    builder_.stream_wait(streams_.compute, last);
+  }
 }
 
 void Fetcher::release(std::span<const int> parameters) {

@@ -17,6 +17,7 @@ const Name cost_step("step_overhead");
 const Name cost_optimizer("zero_step");
 const Name verb_norm("gradient_norm");
 const Name verb_norm_sum("norm_all_reduce");
+const Name verb_flatten("flatten");
 const Name verb_to_fp32("gradient_to_fp32");
 const Name verb_unscale("unscale");
 const Name verb_to_16("copy_to_16_bit");
@@ -41,6 +42,7 @@ class Stage12Builder {
         states_(builder_.persistent("optimizer_state", BufferKind::optimizer_state,
                                     step.precision.moments,
                                     flat_.per_rank * optimizer_state_bytes(step))),
+        flat_gradient_(partition("flat_gradient")),
         fp32_gradient_(builder_.buffer("fp32_gradient", BufferKind::gradient, Dtype::fp32,
                                        4 * flat_.per_rank, compute_)),
         norm_(builder_.persistent("norm", BufferKind::other, Dtype::fp32, 4)),
@@ -125,9 +127,18 @@ class Stage12Builder {
     builder_.host_wait_stream(compute_);  // .item()
     builder_.rule(Name());
 
-    builder_.alloc(fp32_gradient_);
     const View fp32 = builder_.whole(fp32_gradient_);
-    run(verb_to_fp32, gradients.bytes, fp32.bytes, ViewList(gradients), ViewList(fp32));
+    if (step_.precision.gradient == Dtype::fp32) {
+      builder_.alloc(fp32_gradient_);
+      run(verb_flatten, gradients.bytes, fp32.bytes, ViewList(gradients), ViewList(fp32));
+    } else {
+      const View flat = builder_.whole(flat_gradient_);
+      builder_.alloc(flat_gradient_);
+      run(verb_flatten, gradients.bytes, flat.bytes, ViewList(gradients), ViewList(flat));
+      builder_.alloc(fp32_gradient_);
+      run(verb_to_fp32, flat.bytes, fp32.bytes, ViewList(flat), ViewList(fp32));
+      builder_.free(flat_gradient_);
+    }
     flow_.drop_gradients();
     run(verb_unscale, fp32.bytes, fp32.bytes, ViewList(fp32), ViewList(fp32));
     // On the fp32 master slice, fused Adam 28 B an element; 16-bit parameters are written by a copy
@@ -161,6 +172,7 @@ class Stage12Builder {
   LayerWalk walk_;
   BufferIndex parameters_;
   BufferIndex states_;
+  BufferIndex flat_gradient_;
   BufferIndex fp32_gradient_;
   BufferIndex norm_;
   GradientFlow flow_;

@@ -13,8 +13,10 @@
 //   epilogue   the rest is flushed; with overlap_comm the host waits for the device, every backward
 //   stage 1    reduces only in the last micro-batch; without overlap_comm after its backward, in
 //              definition order
-//   step       norm and overflow checks read by the host; gradients to fp32, unscale, Adam on the
-//              own slice, copy to 16 bits; one all-gather of the whole flat buffer, not overlapped
+//   step       norm and overflow checks read by the host; the own gradients are flattened (2Ψ/W
+//   more
+//              in 16 bits, until the copy in fp32, 4Ψ/W, is there), unscale, Adam on the own slice,
+//              copy to 16 bits; one all-gather of the whole flat buffer, not overlapped
 //              (allgather_bucket_size is ignored by DeepSpeed where that primitive exists, and so
 //              here)
 //

@@ -171,7 +171,7 @@ void Stage3Gradients::flush() {
   partition_filled_ += mine;
   filled_ = 0;
   reductions_.push_back(done);
-  if (streams_.reduce != streams_.compute && reductions_.size() > most_reductions) {
+  if (reductions_.size() > most_reductions) {
     const OpRef oldest{reductions_.front(), 0};
     reductions_.pop_front();
     builder_.rule(rule_reductions);

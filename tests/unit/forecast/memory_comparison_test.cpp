@@ -47,8 +47,9 @@ TEST_CASE("as it runs: DDP's buckets, SHARD_GRAD_OP from 14 to 28 GB, DeepSpeed'
   CHECK(find(c, "fsdp1 SHARD_GRAD_OP").framework == 14'000'000'000);
   CHECK(find(c, "fsdp1 SHARD_GRAD_OP").in_step == 28'000'000'000);
   // One bucket of 5e8 16-bit elements and its flat copy are 2 GB; the fp32 slice of the step is
-  // 4 x 7e9 / 8 = 3.5 GB, at another moment.
-  CHECK(find(c, "zero2").in_step == 26'250'000'000 + 3'500'000'000);
+  // 4 x 7e9 / 8 = 3.5 GB and the flat copy that it is made from 1.75 GB, at another moment.
+  CHECK(find(c, "zero1").in_step == 38'500'000'000 + 3'500'000'000 + 1'750'000'000);
+  CHECK(find(c, "zero2").in_step == 26'250'000'000 + 3'500'000'000 + 1'750'000'000);
   CHECK(find(c, "zero3").in_step == 14'000'000'000 + 2 * 1'000'000'000 + 2'000'000'000);
   for (const MemoryComparisonRow& row : c.rows) {
     CAPTURE(row.strategy);

@@ -137,7 +137,8 @@ TEST_CASE("E-19: ZeRO-2 adds two 1 GB buckets, a flatten copy and an fp32 slice 
   const ZeroTransients overlapped = zero12_transients(7 * billion, 8);
   CHECK(overlapped.buckets == 2 * billion);
   CHECK(overlapped.flatten == billion);
-  CHECK(overlapped.step_slice == 3'500'000'000);  // 4 bytes of an eighth
+  CHECK(overlapped.step_slice == 3'500'000'000);    // 4 bytes of an eighth
+  CHECK(overlapped.step_flatten == 1'750'000'000);  // 2 bytes of an eighth
   CHECK(zero12_transients(7 * billion, 8, 500'000'000, false).buckets == billion);
 }
 

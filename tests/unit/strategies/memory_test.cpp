@@ -57,6 +57,38 @@ TEST_CASE("E-20: two flat gather outputs are alive at most, 386 MiB each") {
   CHECK(most_alive(schedule, {"reduce_input"}) == 809'533'440);
 }
 
+// The most bytes alive at once during the optimizer's step, gradients only.
+Bytes gradients_in_the_step(const Schedule& schedule) {
+  Bytes now = 0;
+  Bytes most = 0;
+  for (const Op& op : schedule.roles[0].steps.back().ops) {
+    if (op.kind != OpKind::alloc && op.kind != OpKind::free) continue;
+    const Buffer& buffer = schedule.buffers[static_cast<std::size_t>(op.buffer)];
+    if (buffer.kind != BufferKind::gradient) continue;
+    now += op.kind == OpKind::alloc ? buffer.bytes : -buffer.bytes;
+    if (op.phase == Phase::optimizer) most = std::max(most, now);
+  }
+  CHECK(now == 0);
+  return most;
+}
+
+TEST_CASE("E-19: ZeRO-2 in its step: 1.75 GB of own gradients, as much flattened, 3.5 GB in fp32") {
+  std::vector<Parameter> tensors;
+  for (int i = 0; i < 70; ++i) tensors.push_back({Name("t" + std::to_string(i)), {100'000'000}});
+  TrainingStep step;
+  step.model = model_of_tensors(tensors);
+  step.mesh = {8, 1};
+  for (const StrategyKind kind : {StrategyKind::zero1, StrategyKind::zero2}) {
+    step.strategy.kind = kind;
+    step.precision = precision_recipe("bf16-master");
+    // partition, flat copy, fp32 slice: (2 + 2 + 4) x 7e9 / 8
+    CHECK(gradients_in_the_step(build_schedule(step)) == 7'000'000'000);
+    // fp32 gradients are flattened into the slice itself: (4 + 4) x 7e9 / 8
+    step.precision = precision_recipe("fp32");
+    CHECK(gradients_in_the_step(build_schedule(step)) == 7'000'000'000);
+  }
+}
+
 TEST_CASE("E-19: persistent bytes of the schedules are 16 bytes a parameter, sharded or not") {
   const Bytes psi = 6'738'415'616;
   const auto kinds = [](const TrainingStep& step) {
