@@ -108,11 +108,11 @@ class Splitter {
     for (std::int32_t step = std::max(0, last - 1); step < last; ++step) {
       const std::vector<Op>& ops = index_.program(step).ops;
       for (std::size_t i = 0; i < ops.size(); ++i) {
-        find_loading(ops[i], step, static_cast<OpIndex>(i));
+        find_waits(ops[i], step, static_cast<OpIndex>(i));
       }
     }
     for (std::size_t i = 0; i < program.ops.size(); ++i) {
-      find_loading(program.ops[i], last, static_cast<OpIndex>(i));
+      find_waits(program.ops[i], last, static_cast<OpIndex>(i));
       if (!is_model_work(program.ops[i])) continue;
       if (first_work_ < 0) first_work_ = static_cast<OpIndex>(i);
       last_work_ = static_cast<OpIndex>(i);
@@ -226,12 +226,31 @@ class Splitter {
     }
   }
 
-  // While the training loop waits for the loader, or reads a batch itself.
-  void find_loading(const Op& op, std::int32_t step, OpIndex index) {
-    const bool takes = op.phase == Phase::load && op.lane == 0 &&
-                       (op.kind == OpKind::host_wait || op.kind == OpKind::storage);
-    const Span* span = takes ? index_.find(step, index) : nullptr;
-    if (span != nullptr && span->end > span->start) loading_.push_back({span->start, span->end});
+  // Where a lane was held: by the loader (it waits for a batch, or reads one itself), or by an op
+  // that it waited for.
+  void find_waits(const Op& op, std::int32_t step, OpIndex index) {
+    if (op.kind != OpKind::host_wait && op.kind != OpKind::storage) return;
+    const Span* span = index_.find(step, index);
+    if (span == nullptr || span->end <= span->start) return;
+    if (op.phase == Phase::load && op.lane == 0) {
+      loading_.push_back({span->start, span->end});
+    } else if (op.kind == OpKind::host_wait && span->bound == Bound::wait) {
+      const auto lane = static_cast<std::size_t>(op.lane);
+      if (blocked_.size() <= lane) blocked_.resize(lane + 1);
+      blocked_[lane].push_back(span);
+    }
+  }
+
+  // The last wait before `at` on its lane that did block; nullptr: none.
+  const Span* blocked_before(const Span& at) const {
+    const auto lane = static_cast<std::size_t>(index_.op(at).lane);
+    if (lane >= blocked_.size()) return nullptr;
+    const std::vector<const Span*>& waits = blocked_[lane];
+    const auto next =
+        std::lower_bound(waits.begin(), waits.end(), &at, [](const Span* a, const Span* b) {
+          return a->step != b->step ? a->step < b->step : a->op < b->op;
+        });
+    return next == waits.begin() ? nullptr : *(next - 1);
   }
 
   // The host had not issued: because it waited for its data, or by itself.
@@ -259,10 +278,14 @@ class Splitter {
     while (t > from) {
       const Span* cause = nullptr;
       if (at->bound == Bound::host) {
-        book_host(from, t);
-        return;
-      }
-      if (at->bound == Bound::wait || at->bound == Bound::communicator) {
+        // Since its last wait the host itself was late; that wait's own cause explains the rest.
+        const Span* wait = blocked_before(*at);
+        if (wait != nullptr) cause = index_.find(wait->cause_step, wait->cause);
+        const Seconds since = cause == nullptr ? from : std::clamp(wait->end, from, t);
+        book_host(since, t);
+        t = since;
+        if (t <= from) return;
+      } else if (at->bound == Bound::wait || at->bound == Bound::communicator) {
         cause = index_.find(at->cause_step, at->cause);
       } else if (at->bound == Bound::stream) {
         cause = index_.before_on_stream(*at);
@@ -304,7 +327,9 @@ class Splitter {
   StreamIndex stream_ = -1;
   Seconds begin_ = 0, end_ = 0;
   OpIndex first_work_ = -1, last_work_ = -1;
-  std::vector<Interval> loading_;  // of the main lane, in the last two steps
+  // Both in the last two steps.
+  std::vector<Interval> loading_;                  // of the main lane
+  std::vector<std::vector<const Span*>> blocked_;  // by lane, in its order
   TimeSplit split_;
 };
 

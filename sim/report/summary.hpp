@@ -10,6 +10,10 @@
 //   compute      | F1 |......gap......| F2 |
 //   all_gather      |--AG2 (exposed)--|         the gap is "all-gather in forward"
 //
+// Where the op was issued late, the host is booked back to the last wait that blocked its lane;
+// before that it is what this wait was for. An all-reduce of 5 on another stream, the host waits
+// for it and then takes 1 to issue F2: the gap of 6 is 5 of all-reduce and 1 of host.
+//
 // Cost: one pass over the spans of the last step. Tested by tests/unit/report/split_test.cpp.
 
 #include <string>
@@ -34,7 +38,7 @@ struct TimeSplit {
   Seconds copies = 0;        // kernels of the strategy on the compute stream: copy-in, copy-out
   Seconds interference = 0;  // what those took longer than alone
   Seconds optimizer = 0;     // at solo speed
-  Seconds host = 0;          // the stream was empty because the host had not issued
+  Seconds host = 0;          // the stream was empty because the host had not issued, by itself
   Seconds other = 0;         // the stream waited for something that is no collective
   std::vector<ExposedPart> exposed;  // longest first
   // Seconds of the step that rest on costs of each provenance, indexed by Provenance.

@@ -76,6 +76,43 @@ TEST_CASE("a stream that is empty because the host issues late is host time") {
   CHECK(split.by_provenance[static_cast<std::size_t>(Provenance::modelled)] == doctest::Approx(23));
 }
 
+TEST_CASE("what the host waits for is exposed where it is a collective, host where it was late") {
+  // The host issues late ops 2 after it could. Hand answers:
+  //   compute  B 0-7                     opt 16-17
+  //   nccl           AR 9-14                        issued at 9: the host came to it at 7
+  //   host     wait 0-7, 2, wait 9-14, 2
+  // The gap 7-16 is 2 of host, 5 of all-reduce, 2 of host.
+  ScheduleBuilder b("waits", Mesh{8, 1});
+  b.lane("main");
+  const StreamIndex compute = b.stream("compute");
+  const StreamIndex nccl = b.stream("nccl");
+  const CommIndex world = b.communicator("world", Axis::world);
+  b.role("all", 0, 8);
+  b.step("steady");
+  b.at(Phase::backward, b.unit("u0"));
+  b.compute("compute", compute, {}, {}, {});
+  b.host_wait_stream(compute);
+  b.collective("all_reduce", CollectiveKind::all_reduce, world, nccl, Dtype::fp32, 10,
+               Reduction::sum, {}, {});
+  b.host_wait_device();
+  b.at(Phase::optimizer);
+  b.compute("adamw", compute, {}, {}, {});
+  const Schedule schedule = b.take();
+  CostTable costs = costs_by(schedule, [](const Op& op) {
+    return op.kind == OpKind::collective ? 5.0 : op.phase == Phase::optimizer ? 1.0 : 7.0;
+  });
+  for (OpCost& cost : costs.costs) cost.host = cost.solo == 5 || cost.solo == 1 ? 2 : 0;
+  const Timeline timeline = run_once(schedule, costs);
+  REQUIRE(timeline.period() == doctest::Approx(17));
+  const TimeSplit split = split_time(schedule, costs, timeline, Provenance::assumed);
+  CHECK(split.compute == doctest::Approx(7));
+  CHECK(split.optimizer == doctest::Approx(1));
+  CHECK(exposed(split, "tail_all_reduce") == doctest::Approx(5));
+  CHECK(split.host == doctest::Approx(4));
+  CHECK(split.other == 0);
+  CHECK(split.total() == doctest::Approx(17));
+}
+
 TEST_CASE("an op of many launches that the host cannot keep up with is host time") {
   ScheduleBuilder b("launches", Mesh{1, 1});
   b.lane("main");
