@@ -102,9 +102,9 @@ int go(const RunCommandOptions& options, const ScenarioFlags& flags) {
   if (options.steps < 0 || options.steps > 10000) {
     refuse("--steps", fmt::format("{} is out of range; accepted: 1 to 10000", options.steps));
   }
-  if (!(options.stretch >= 0 && options.stretch <= 1e6)) {
-    refuse("--stretch",
-           fmt::format("{} is out of range; accepted: more than 0, at most 1e6", options.stretch));
+  const bool stretches = options.stretch == 0 || (options.stretch >= 1 && options.stretch <= 1e6);
+  if (!stretches) {
+    refuse("--stretch", fmt::format("{} is out of range; accepted: 1 to 1e6", options.stretch));
   }
   if (!(options.watchdog > 0 && options.watchdog <= 1e6)) {
     refuse("--watchdog", fmt::format("{} is out of range; accepted: more than 0 s, at most 1e6 s",

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
@@ -56,7 +58,17 @@ int run_train(const RunCommandOptions& options, const Scenario& scenario, const 
   const runtime::TrainingData data = runtime::make_data(
       ranks, steps, step.accumulation, step.workload.micro_batch, step.workload.seq_len);
   const Schedule schedule = options.float64 ? runtime::widened(f.schedule) : f.schedule;
-  runtime::Trainer trainer(schedule, shape, data);
+  // Not every op has a meaning in numbers yet; the trainer plans the whole run first.
+  std::unique_ptr<runtime::Trainer> planned;
+  try {
+    planned = std::make_unique<runtime::Trainer>(schedule, shape, data);
+  } catch (const std::runtime_error& unknown) {
+    throw InputError({.file = "--compute", .line = 0, .key = ""},
+                     fmt::format("train cannot do this step ({}); accepted: replay, or train "
+                                 "without the option that makes that op",
+                                 unknown.what()));
+  }
+  runtime::Trainer& trainer = *planned;
   runtime::ExecuteOptions how;
   how.steps = trainer.executed_steps();
   how.seed = options.seed;

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <utility>
@@ -58,7 +59,12 @@ void refuse_one_file_twice(const Options& options) {
       {"--memory-snapshot", &options.memory_snapshot}};
   for (std::size_t a = 0; a < std::size(files); ++a) {
     for (std::size_t b = 0; b < a; ++b) {
-      if (files[a].second->empty() || *files[a].second != *files[b].second) continue;
+      if (files[a].second->empty() || files[b].second->empty()) continue;
+      const auto place = [](const std::string& file) {
+        std::error_code none;
+        return std::filesystem::weakly_canonical(file, none);
+      };
+      if (place(*files[a].second) != place(*files[b].second)) continue;
       throw InputError({.file = files[a].first, .line = 0, .key = ""},
                        fmt::format("'{}' is where {} writes; accepted: another file",
                                    *files[a].second, files[b].first));
@@ -89,6 +95,10 @@ int simulate(const Options& options, const ScenarioFlags& flags) {
                      "applies to --params only: with a model the machine (--cluster) has the GPU");
   }
   refuse_one_file_twice(options);
+  if (options.schedule && options.json) {
+    throw InputError({.file = "--schedule", .line = 0, .key = ""},
+                     "prints a schedule, and --json a forecast; accepted: one of them");
+  }
 
   const Forecast f = forecast(scenario);
   spdlog::info("{}: {} ops a step, {} spans, {} distinct costs", f.schedule.name,

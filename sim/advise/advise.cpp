@@ -243,7 +243,9 @@ void say_answer(Advice& advice, const Round& round) {
   const Bytes room = round.facts().capacity - round.full().overhead;
   const auto fewest = fewest_shards(advice.parameters, Partition::everything, fp32_shard(),
                                     std::max<Bytes>(room, 0));
-  advice.answer += fewest ? fmt::format("; its states alone need {} of these GPUs.", *fewest) : ".";
+  const bool states_are_why = fewest && *fewest > round.facts().gpus;
+  advice.answer +=
+      states_are_why ? fmt::format("; its states alone need {} of these GPUs.", *fewest) : ".";
 }
 
 // Another candidate that the forecast says is clearly faster than the advice.

@@ -200,8 +200,14 @@ InputError at_its_place(const Scenario& scenario, const InputError& error) {
   const std::size_t colon = text.find(": ");
   if (colon == std::string::npos) return error;
   const std::string key = text.substr(0, text.find(' ') < colon ? text.find(' ') : colon);
-  if (scenario.said.find(key) == scenario.said.end()) return error;
-  return {scenario.where(key), text.substr(colon + 2)};
+  if (scenario.said.find(key) != scenario.said.end()) {
+    return {scenario.where(key), text.substr(colon + 2)};
+  }
+  // A default that another key brought.
+  if (key == "wrap_min_params" && scenario.said.find("wrap") != scenario.said.end()) {
+    return {scenario.where("wrap"), text};
+  }
+  return error;
 }
 
 }  // namespace

@@ -162,11 +162,11 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
         s.loader_workers);
   visit(loading.range("loader_prefetch", "batches a worker reads ahead (default 2)", 1, 1024),
         s.loader_prefetch);
-  visit(loading.range("loader_sample_ms", "CPU time of a worker a sample, ms", 0, 1e6),
+  visit(loading.range("loader_sample_ms", "CPU time of a worker a sample, ms", 1e-6, 1e6),
         s.loader_sample_ms);
-  visit(loading.range("sample_bytes", "read a sample (default: 8 a token, 3 a pixel)", 1, 1e12),
+  visit(loading.range("sample_bytes", "read a sample (default: 8 a token, 3 a pixel)", 1, 1e10),
         s.sample_bytes);
-  visit(loading.range("storage_gbps", "GB/s a node reads, shared by its GPUs' loaders", 1e-6, 1e6),
+  visit(loading.range("storage_gbps", "GB/s a node reads, shared by its GPUs' loaders", 1e-3, 1e6),
         s.storage_gbps);
   visit(strategy.choice("strategy", "data-parallel strategy",
                         {"dp", "ddp", "zero1", "zero2", "zero3", "fsdp1", "fsdp2", "hsdp"}),
@@ -276,7 +276,7 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
         s.stage3_max_live_parameters);
   visit(strategy.range("stage3_max_reuse_distance", "zero3: elements (default 1e9)", 0, 1e15),
         s.stage3_max_reuse_distance);
-  visit(strategy.range("sub_group_size", "zero3: elements a step of the optimizer (default 1e9)", 1,
+  visit(strategy.range("sub_group_size", "zero3: elements a step of the optimizer (default 1e9)", 1e5,
                        1e15),
         s.sub_group_size);
   visit(strategy.range("zero_hpz_partition_size",
