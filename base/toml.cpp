@@ -6,6 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "base/whole.hpp"
+
 namespace stepcast {
 
 struct TomlTable::Node {
@@ -126,6 +128,13 @@ toml::node* ask(Table& node, std::string_view key) {
   return node.table->get(key);
 }
 
+// An integer, or one that is written as a float: 5e8.
+std::optional<std::int64_t> whole_number(const toml::node& value) {
+  if (value.is_integer()) return value.as_integer()->get();
+  if (value.is_floating_point()) return exact_integer(value.as_floating_point()->get());
+  return std::nullopt;
+}
+
 InputError missing(const Where& where, std::string_view wanted) {
   return InputError(where, fmt::format("is missing; accepted: {}", wanted));
 }
@@ -174,8 +183,14 @@ double TomlTable::number_or(std::string_view key, double fallback, Bounds bounds
 std::optional<std::int64_t> TomlTable::optional_integer(std::string_view key, Bounds bounds) {
   toml::node* value = ask(*node_, key);
   if (!value) return std::nullopt;
-  if (!value->is_integer()) throw wrong_type(where(key), *value, "an integer");
-  const std::int64_t integer = value->as_integer()->get();
+  const std::optional<std::int64_t> whole = whole_number(*value);
+  if (!whole && value->is_floating_point()) {
+    throw InputError(
+        where(key), fmt::format("{} is not accepted; accepted: an integer, also as 5e8, up to 2^53",
+                                value->as_floating_point()->get()));
+  }
+  if (!whole) throw wrong_type(where(key), *value, "an integer");
+  const std::int64_t integer = *whole;
   const double number = static_cast<double>(integer);
   if (number < bounds.min || number > bounds.max) {
     throw InputError(where(key),
@@ -203,7 +218,7 @@ std::optional<bool> TomlTable::optional_boolean(std::string_view key) {
 
 bool TomlTable::is_integer(std::string_view key) const {
   const toml::node* value = node_->table->get(key);
-  return value && value->is_integer();
+  return value && whole_number(*value);
 }
 
 bool TomlTable::boolean_or(std::string_view key, bool fallback) {

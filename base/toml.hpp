@@ -40,7 +40,7 @@ class TomlTable {
   double number(std::string_view key, Bounds bounds);  // integers and floats
   double number_or(std::string_view key, double fallback, Bounds bounds);
   std::optional<double> optional_number(std::string_view key, Bounds bounds);
-  std::int64_t integer(std::string_view key, Bounds bounds);
+  std::int64_t integer(std::string_view key, Bounds bounds);  // also 5e8, whole.hpp
   std::int64_t integer_or(std::string_view key, std::int64_t fallback, Bounds bounds);
   std::optional<std::int64_t> optional_integer(std::string_view key, Bounds bounds);
   bool boolean_or(std::string_view key, bool fallback);

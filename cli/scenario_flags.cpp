@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "base/error.hpp"
+#include "base/whole.hpp"
 
 namespace stepcast::cli {
 
@@ -21,6 +22,18 @@ Number parse_number(const Where& where, const std::string& text, const char* acc
   return value;
 }
 
+// 16, or 5e8 as DeepSpeed's files have it.
+std::int64_t parse_integer(const Where& where, const std::string& text, const char* accepted) {
+  if (text.find_first_of(".eE") == std::string::npos) {
+    return parse_number<std::int64_t>(where, text, accepted);
+  }
+  const auto whole = exact_integer(parse_number<double>(where, text, accepted));
+  if (!whole) {
+    throw InputError(where, "'" + text.substr(0, 80) + "' is not accepted; accepted: " + accepted);
+  }
+  return *whole;
+}
+
 void parse(const Where&, const std::string& text, std::optional<std::string>& field) {
   field = text;
 }
@@ -28,7 +41,7 @@ void parse(const Where& where, const std::string& text, std::optional<double>& f
   field = parse_number<double>(where, text, "a number");
 }
 void parse(const Where& where, const std::string& text, std::optional<std::int64_t>& field) {
-  field = parse_number<std::int64_t>(where, text, "a whole number");
+  field = parse_integer(where, text, "a whole number, also as 5e8, up to 2^53");
 }
 void parse(const Where& where, const std::string& text, std::optional<bool>& field) {
   if (text == "true" || text == "on" || text == "1") {
@@ -73,7 +86,7 @@ void parse(const Where& where, const std::string& text, std::optional<YesNoOrCou
     field = YesNoOrCount{text == "true" || text == "on", 0};
     return;
   }
-  const auto count = parse_number<std::int64_t>(where, text, "true, false, or a whole number");
+  const std::int64_t count = parse_integer(where, text, "true, false, or a whole number");
   if (count < 1 || count > 10'000'000) {
     throw InputError(where, text + " is not accepted; accepted: true, false, or 1 to 1e7");
   }

@@ -2,38 +2,16 @@
 
 #include <memory>
 
-#include "cli/command.hpp"
-#include "cli/scenario_flags.hpp"
+#include "cli/comparison.hpp"
 #include "sim/forecast/volume_comparison.hpp"
 
 namespace stepcast::cli {
 
 namespace {
 
-struct Options {
-  std::string file;
-  bool json = false;
-};
-
-int volume(const Options& options, const ScenarioFlags& flags) {
-  Scenario scenario = flags.read();
-  if (!options.file.empty())
-    scenario = merged(only_compared(read_scenario(options.file)), scenario);
-  const VolumeComparison comparison = volume_comparison(scenario);
-  print(options.json ? to_json(comparison) : to_text(comparison));
-  return 0;
-}
-
 Run add(CLI::App& command) {
-  auto options = std::make_shared<Options>();
-  auto flags = std::make_shared<ScenarioFlags>(command, compared_keys());
-  command
-      .add_option("scenario", options->file,
-                  "scenario file in TOML; flags override it, its strategy and engine do not count")
-      ->option_text("FILE");
-  command.add_flag("--json", options->json, "print JSON, schema stepcast.volume/1")
-      ->group("Output");
-  return [options, flags] { return volume(*options, *flags); };
+  auto asked = std::make_shared<ComparisonCommand>(command, "stepcast.volume/1");
+  return [asked] { return asked->show(volume_comparison(asked->scenario())); };
 }
 
 }  // namespace

@@ -106,8 +106,8 @@ Compared compared(const Scenario& s) {
   return c;
 }
 
-const std::vector<StrategyVariant>& compared_strategies() {
-  static const std::vector<StrategyVariant> list = {
+std::vector<StrategyVariant> compared_strategies(const Compared& c) {
+  std::vector<StrategyVariant> list = {
       {"ddp", StrategyKind::ddp, nullptr},
       {"zero1", StrategyKind::zero1, nullptr},
       {"zero2", StrategyKind::zero2, nullptr},
@@ -118,25 +118,39 @@ const std::vector<StrategyVariant>& compared_strategies() {
       {"fsdp2", StrategyKind::fsdp2, nullptr},
       {"hsdp", StrategyKind::hsdp, nullptr},
   };
+  if (c.has_dp()) list.push_back({"dp", StrategyKind::dp, nullptr});
+  if (c.has_hpz()) list.push_back({"zero3 hpZ", StrategyKind::zero3, nullptr, true});
   return list;
 }
 
-Scenario with_strategy(const Scenario& scenario, const StrategyVariant& variant) {
+Scenario with_strategy(const Scenario& scenario, const StrategyVariant& variant,
+                       std::int64_t shard_group) {
   Scenario s = scenario;
   s.strategy = std::string(to_string(variant.kind));
   if (variant.sharding != nullptr) s.sharding_strategy = variant.sharding;
   if (variant.kind != StrategyKind::hsdp) s.shard_group.reset();
+  if (variant.hpz) s.zero_hpz_partition_size = shard_group;
   return s;
 }
 
 std::string head_of(const Compared& c) {
   const std::int64_t nodes = c.nodes();
   return fmt::format(
-      "{}{} parameters on {} GPU{}, {} node{} of {}; hsdp shard group {}{}\n",
+      "{}{} parameters on {} GPU{}, {} node{} of {}; shard group {}{}\n",
       c.model.empty() ? "" : c.model + ": ", human_count(static_cast<double>(c.parameters)), c.gpus,
       c.gpus == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s", std::min(c.gpus, c.gpus_per_node),
       c.shard_group,
       c.accumulation > 1 ? fmt::format("; {} micro-batches a step", c.accumulation) : "");
+}
+
+std::string left_out_of(const Compared& c) {
+  std::string text;
+  if (!c.has_dp()) text += "dp (one process, so one node)";
+  if (!c.has_hpz()) {
+    text += text.empty() ? "" : ", ";
+    text += "zero3 hpZ (needs a shard group below all GPUs)";
+  }
+  return text.empty() ? "" : "no row: " + text;
 }
 
 }  // namespace stepcast

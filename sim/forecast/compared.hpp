@@ -19,7 +19,11 @@ struct Compared {
   std::int64_t gpus = 1;
   std::int64_t gpus_per_node = 8;
   std::int64_t nodes() const { return ceil_div(gpus, gpus_per_node); }
-  std::int64_t shard_group = 1;  // of hsdp
+  std::int64_t shard_group = 1;  // of hsdp, and of hpZ's secondary shards
+  // One process drives all GPUs of nn.DataParallel, so it stays within a node.
+  bool has_dp() const { return nodes() == 1; }
+  // ZeRO++'s second shard is of use where its group is a part of the GPUs.
+  bool has_hpz() const { return shard_group > 1 && shard_group < gpus; }
   int accumulation = 1;
   std::optional<Cluster> cluster;
   std::string gpu;     // whose memory is the limit; empty: none named
@@ -38,11 +42,15 @@ struct StrategyVariant {
   std::string name;  // "fsdp1 SHARD_GRAD_OP"
   StrategyKind kind = StrategyKind::ddp;
   const char* sharding = nullptr;  // fsdp1
+  bool hpz = false;                // zero3
 };
-const std::vector<StrategyVariant>& compared_strategies();
-Scenario with_strategy(const Scenario& scenario, const StrategyVariant& variant);
+std::vector<StrategyVariant> compared_strategies(const Compared& compared);
+Scenario with_strategy(const Scenario& scenario, const StrategyVariant& variant,
+                       std::int64_t shard_group);
 
-// "7.000 B parameters on 8 GPUs, 1 node; hsdp shard group 8"
+// "7.000 B parameters on 8 GPUs, 1 node; shard group 8"
 std::string head_of(const Compared& compared);
+// Which strategies have no row here, and why; empty where all have one.
+std::string left_out_of(const Compared& compared);
 
 }  // namespace stepcast

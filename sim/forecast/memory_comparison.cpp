@@ -18,7 +18,8 @@ constexpr std::int64_t max_live = 1'000'000'000;
 class Rows {
  public:
   explicit Rows(const MemoryComparison& c)
-      : psi_(c.question.parameters),
+      : q_(c.question),
+        psi_(c.question.parameters),
         world_(c.question.gpus),
         group_(c.question.shard_group),
         unit_(c.unit_parameters),
@@ -46,7 +47,34 @@ class Rows {
     row.reason = std::move(reason);
   }
 
+  // Under no_sync (accumulation_sync last, the default) whole gradients wait on every GPU for the
+  // last micro-batch. FSDP1 keeps them as backward makes them, FSDP2 in the reduce dtype.
+  Bytes kept(StrategyKind kind) const {
+    if (q_.accumulation == 1) return 0;
+    const Precision precision = precision_recipe(default_precision(kind));
+    return psi_ *
+           bytes_per_element(kind == StrategyKind::fsdp1 ? precision.gradient : precision.reduce);
+  }
+  std::string kept_hint(StrategyKind kind) const {
+    if (q_.accumulation == 1) return "";
+    return fmt::format(
+        "; until the last micro-batch the gradients are kept whole, {}Ψ (none with "
+        "accumulation_sync every)",
+        kept(kind) / psi_);
+  }
+
   void replicated() {
+    if (q_.has_dp()) {
+      // GPU 0's gradients are there as backward made them and as they come back reduced; of a later
+      // micro-batch also the sum so far.
+      const Bytes gradients = autocast().gradient * psi_;
+      add("dp", "16Ψ on GPU 0", Partition::nothing, 1, autocast(), 0,
+          q_.accumulation > 1 ? 2 * gradients : gradients,
+          fmt::format("GPU 0's row: fp32 parameters, gradients and two moments; at the end of "
+                      "backward its own gradients beside the reduced ones (4Ψ{}). The others hold "
+                      "nothing between steps, and within one a replica and its gradients, 8Ψ",
+                      q_.accumulation > 1 ? ", and 4Ψ of the sum over micro-batches" : ""));
+    }
     add("ddp", "16Ψ", Partition::nothing, 1, autocast(), autocast().bucket * psi_,
         autocast().gathered * psi_,
         "fp32 parameters, gradients and two moments make 16Ψ as well; the reducer's buckets are a "
@@ -70,10 +98,18 @@ class Rows {
     add("zero2", "(2 + 14/N)Ψ", Partition::optimizer_and_gradients, world_, mixed_16bit(), 0,
         in_step, reason("the states agree (DeepSpeed's estimator adds an fp32 gradient: 18/N)"));
     const Bytes live = 2 * std::min(max_live, psi_);
-    add("zero3", "16Ψ/N", Partition::everything, world_, mixed_16bit(), 0, 2 * z.buckets + live,
+    const Bytes zero3_in_step = 2 * z.buckets + live;
+    add("zero3", "16Ψ/N", Partition::everything, world_, mixed_16bit(), 0, zero3_in_step,
         "the states agree; within a step up to stage3_max_live_parameters 1e9 gathered parameters "
         "(2 GB), the gradient bucket of 5e8 elements and the reduce-scatter's copy of it (1 GB "
         "each)");
+    if (!q_.has_hpz()) return;
+    add("zero3 hpZ", "16Ψ/N + 2Ψ/g", Partition::everything, world_, mixed_16bit(), 0,
+        zero3_in_step + 2 * ceil_div(psi_, group_),
+        "zero3, and from a parameter's first release to the optimizer a second 16-bit shard of it "
+        "within the group g: 2Ψ/g (zero_hpz_partition_size)");
+    // The textbook's count of it has the second shard among the states.
+    rows_.back().textbook += 2 * ceil_div(psi_, group_);
   }
 
   void fsdp() {
@@ -83,26 +119,32 @@ class Rows {
     add("fsdp1 NO_SHARD", "16Ψ", Partition::nothing, 1, shard, 0, shard.gathered * psi_,
         "the states agree; within a step the parameters are there in 16 bit as well");
     add("fsdp1 SHARD_GRAD_OP", "(2 + 14/N)Ψ", Partition::everything, world_, shard, 0,
-        shard.gathered * psi_,
+        shard.gathered * psi_ + kept(StrategyKind::fsdp1),
         "between steps everything is sharded, parameters too: 16Ψ/N; from forward to the end of "
-        "each unit's backward the 16-bit parameters stay whole: 2Ψ more");
+        "each unit's backward the 16-bit parameters stay whole: 2Ψ more" +
+            kept_hint(StrategyKind::fsdp1));
     // The textbook's count of it is ZeRO-2's.
     rows_.back().textbook =
         persistent_state(psi_, Partition::optimizer_and_gradients, world_, mixed_16bit()).total();
-    add("fsdp1 FULL_SHARD", "16Ψ/N", Partition::everything, world_, shard, 0, root + 12 * unit_,
+    add("fsdp1 FULL_SHARD", "16Ψ/N", Partition::everything, world_, shard, 0,
+        root + 12 * unit_ + kept(StrategyKind::fsdp1),
         "the states agree; within a step the root unit stays whole (2Ψ_root) and a unit in "
         "backward takes 12 bytes a parameter, more without the limiter: flat parameters of two "
         "units, gradients, their concatenation and its fp32 cast" +
-            unit_hint);
-    add("fsdp2", "16Ψ/N", Partition::everything, world_, shard, 0, root + 10 * unit_,
+            unit_hint + kept_hint(StrategyKind::fsdp1));
+    add("fsdp2", "16Ψ/N", Partition::everything, world_, shard, 0,
+        root + 10 * unit_ + kept(StrategyKind::fsdp2),
         "the states agree; within a step the root unit stays whole (2Ψ_root) and a unit in "
         "backward takes 10 bytes a parameter: unsharded, next gather, gradients, fp32 reduce "
         "input" +
-            unit_hint);
-    add("hsdp", "16Ψ/g", Partition::everything, group_, shard, 0, root + 10 * unit_,
-        "fsdp2 within the shard group g: the states do not shrink with more groups");
+            unit_hint + kept_hint(StrategyKind::fsdp2));
+    add("hsdp", "16Ψ/g", Partition::everything, group_, shard, 0,
+        root + 10 * unit_ + kept(StrategyKind::hsdp),
+        "fsdp2 within the shard group g: the states do not shrink with more groups" +
+            kept_hint(StrategyKind::hsdp));
   }
 
+  const Compared& q_;
   std::int64_t psi_, world_, group_, unit_, root_;
   std::vector<MemoryComparisonRow> rows_;
 };
@@ -125,13 +167,13 @@ void add_units(MemoryComparison& c) {
 
 void add_peaks(const Scenario& scenario, MemoryComparison& c) {
   if (!c.question.loaded || !c.question.cluster) return;
-  for (const StrategyVariant& variant : compared_strategies()) {
+  for (const StrategyVariant& variant : compared_strategies(c.question)) {
     const auto row = std::find_if(c.rows.begin(), c.rows.end(), [&](const MemoryComparisonRow& r) {
       return r.strategy == variant.name;
     });
     STEPCAST_ASSERT(row != c.rows.end(), "a compared strategy without a row: " + variant.name);
     try {
-      const Resolved r = resolve(with_strategy(scenario, variant));
+      const Resolved r = resolve(with_strategy(scenario, variant, c.question.shard_group));
       for (const RoleMemory& role : memory_of_roles(r, build_schedule(r.step))) {
         if (row->peak && *row->peak >= role.peak) continue;
         row->peak = role.peak;

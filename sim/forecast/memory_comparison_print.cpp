@@ -36,11 +36,11 @@ std::string to_text(const MemoryComparison& c) {
   const bool limit = c.question.capacity > 0;
   std::string text = head_of(c.question);
   text +=
-      fmt::format("\n{}{}{:>10}{:>12}{:>11}{}{}\n", padded("GB a GPU", 21), padded("textbook", 13),
+      fmt::format("\n{}{}{:>10}{:>12}{:>11}{}{}\n", padded("GB a GPU", 21), padded("textbook", 14),
                   "", "as it runs", "in a step", peaks ? fmt::format("{:>9}", "peak") : "",
                   limit ? fmt::format("   fits in {}", gigabytes(c.question.capacity)) : "");
   for (const MemoryComparisonRow& row : c.rows) {
-    std::string line = padded(row.strategy, 21) + padded(row.formula, 13) +
+    std::string line = padded(row.strategy, 21) + padded(row.formula, 14) +
                        fmt::format("{:>10}{:>12}{:>11}", gigabytes(row.textbook),
                                    gigabytes(row.framework), gigabytes(row.in_step));
     if (peaks) line += fmt::format("{:>9}", row.peak ? gigabytes(*row.peak) : "-");
@@ -52,6 +52,9 @@ std::string to_text(const MemoryComparison& c) {
       "activations apart.";
   text += peaks ? " peak: the schedule's, with activations, CUDA context and NCCL.\n"
                 : " With a model and a cluster: the peak, with activations.\n";
+  if (const std::string absent = left_out_of(c.question); !absent.empty()) {
+    text += folded("", absent);
+  }
   text += "\nwhy they differ\n";
   for (const MemoryComparisonRow& row : c.rows) {
     text += folded("  " + padded(row.strategy, 21), row.reason);

@@ -22,6 +22,7 @@ class Rows {
     const VolumeSync every = VolumeSync::every;
     const std::string again =
         q_.accumulation > 1 ? "; gradients are reduced in every micro-batch" : "";
+    if (q_.has_dp()) data_parallel();
     add("ddp", "2Ψ", S::ddp, S::ddp, last, 4, "1 all-reduce fp32",
         "PyTorch's AMP keeps gradients in fp32 and reduces them so: twice the 16-bit bytes (a "
         "bf16 or fp16 compress hook halves them)");
@@ -37,6 +38,7 @@ class Rows {
         "the same; parameters that are used again within stage3_max_reuse_distance 1e9 are "
         "gathered once, so a model below 0.5e9 sends 2Ψ" +
             again);
+    if (q_.has_hpz()) secondary(again);
     add("fsdp1 NO_SHARD", "2Ψ", S::ddp, S::ddp, last, fsdp1_reduce(), "1 all-reduce" + in_fp32(),
         "an all-reduce of each flat parameter's gradients" + fp32_reason());
     add("fsdp1 SHARD_GRAD_OP", "2Ψ", S::shard_grad_op, S::shard_grad_op, last, fsdp1_reduce(),
@@ -94,6 +96,52 @@ class Rows {
     row.reason = std::move(reason);
   }
 
+  // nn.DataParallel, from GPU 0, in every micro-batch: it has no no_sync.
+  void data_parallel() {
+    const auto psi = static_cast<double>(q_.parameters);
+    const auto others = static_cast<double>(q_.gpus - 1);
+    VolumeComparisonRow& row = rows_.emplace_back();
+    row.strategy = "dp";
+    row.formula = "(N-1)Ψ";
+    row.textbook.intra = others * 2 * psi;
+    row.framework.intra = q_.gpus > 1 ? q_.accumulation * 4 * psi : 0;
+    row.collectives = "1 broadcast fp32, 1 reduce fp32";
+    row.reason =
+        "what GPU 0 sends; outputs and their gradients apart. Textbooks give each of the N-1 "
+        "others "
+        "a copy; NCCL broadcasts along a chain, so GPU 0 sends 4Ψ once and every GPU but the last "
+        "hands them on (N-1 copies in all). The reduction is a chain to GPU 0, which sends "
+        "nothing: "
+        "the GPUs in the middle send 8Ψ";
+    if (q_.accumulation > 1) row.reason += "; there is no no_sync: both in every micro-batch";
+  }
+
+  // ZeRO++ hpZ: the step's first gather is global, further ones are within the group.
+  void secondary(const std::string& again) {
+    const double size = 2 * static_cast<double>(q_.parameters);
+    const auto sent = [&](int micro_batches) {
+      const int world = static_cast<int>(q_.gpus);
+      const double gather = ring_all_gather_bytes(size, world);
+      const double reduce = micro_batches * ring_reduce_scatter_bytes(size, world);
+      const double within =
+          (2 * micro_batches - 1) * ring_all_gather_bytes(size, static_cast<int>(q_.shard_group));
+      const SentBytes global = over_nodes(gather + reduce, q_.gpus);
+      const SentBytes group = over_nodes(within, q_.shard_group);
+      return SentBytes{global.intra + group.intra, global.inter + group.inter};
+    };
+    VolumeComparisonRow& row = rows_.emplace_back();
+    row.strategy = "zero3 hpZ";
+    row.formula = "2Ψ + Ψ in g";
+    row.textbook = sent(1);
+    row.framework = sent(q_.accumulation);
+    row.collectives = "1 all-gather, 1 in the group, 1 reduce-scatter";
+    row.reason =
+        "zero3 whose first gather of a step is global and leaves a second shard within the group "
+        "g; "
+        "later gathers, backward's too, stay in the group" +
+        again;
+  }
+
   void hybrid(VolumeSync sync) {
     const int shards = static_cast<int>(q_.shard_group);
     const int replicas = static_cast<int>(q_.gpus / q_.shard_group);
@@ -127,9 +175,24 @@ class Rows {
   std::vector<VolumeComparisonRow> rows_;
 };
 
+// What GPU 0 of nn.DataParallel sends: it is the root of all of them. A broadcast is a chain from
+// it, a scatter gives each other GPU its part; reductions and gathers end at it.
+SentBytes sent_by_gpu0(const Schedule& schedule) {
+  SentBytes sent;
+  const double ranks = schedule.mesh.world_size();
+  for (const Op& op : schedule.roles.front().steps.back().ops) {
+    if (op.kind != OpKind::collective || ranks == 1) continue;
+    const auto bytes = static_cast<double>(bytes_of(op));
+    if (op.collective == CollectiveKind::broadcast) sent.intra += bytes;
+    if (op.collective == CollectiveKind::scatter) sent.intra += bytes * (ranks - 1) / ranks;
+  }
+  return sent;
+}
+
 // What the steady step's collectives send, each as NCCL routes it.
 SentBytes scheduled_bytes(const Resolved& r) {
   const Schedule schedule = build_schedule(r.step);
+  if (r.step.strategy.kind == StrategyKind::dp) return sent_by_gpu0(schedule);
   const Collectives collectives(r.cluster, r.step.mesh, r.collectives);
   SentBytes sent;
   for (const Op& op : schedule.roles.front().steps.back().ops) {
@@ -151,13 +214,14 @@ VolumeComparison volume_comparison(const Scenario& scenario) {
   c.question = compared(scenario);
   c.rows = Rows(c.question).all();
   if (!c.question.loaded || !c.question.cluster) return c;
-  for (const StrategyVariant& variant : compared_strategies()) {
+  for (const StrategyVariant& variant : compared_strategies(c.question)) {
     const auto row = std::find_if(c.rows.begin(), c.rows.end(), [&](const VolumeComparisonRow& r) {
       return r.strategy == variant.name;
     });
     STEPCAST_ASSERT(row != c.rows.end(), "a compared strategy without a row: " + variant.name);
     try {
-      row->scheduled = scheduled_bytes(resolve(with_strategy(scenario, variant)));
+      row->scheduled =
+          scheduled_bytes(resolve(with_strategy(scenario, variant, c.question.shard_group)));
     } catch (const InputError& error) {
       row->not_built = error.what();
     }

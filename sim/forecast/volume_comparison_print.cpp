@@ -53,6 +53,9 @@ std::string to_text(const VolumeComparison& c) {
                    "scheduled: this model's step, padding and roots included, as NCCL routes "
                    "it (in-switch reduction sends less).");
   }
+  if (const std::string absent = left_out_of(c.question); !absent.empty()) {
+    text += folded("", absent);
+  }
   text += "\nwhy they differ\n";
   for (const VolumeComparisonRow& row : c.rows) {
     text += folded("  " + padded(row.strategy, 21), row.collectives + ": " + row.reason);

@@ -46,6 +46,11 @@ TEST_CASE("wrong flags are refused with the flag, the value and what is accepted
       {good + " --gpus 0", {"--gpus", "0", "1 to"}},
       {good + " --micro-batch two", {"--micro-batch", "'two'", "whole number"}},
       {good + " --micro-batch 1.5", {"--micro-batch", "'1.5'"}},
+      {good + " --micro-batch 15e-1", {"--micro-batch", "'15e-1'", "whole number, also as 5e8"}},
+      {good + " --micro-batch 2^4", {"--micro-batch", "'2^4'"}},
+      {good + " --seq-len 1e16", {"--seq-len", "'1e16'", "2^53"}},
+      {good + " --seq-len 1e999", {"--seq-len", "'1e999'"}},
+      {good + " --micro-batch 2e9", {"--micro-batch", "2000000000", "1 to"}},
       {good + " --micro-batch -2", {"--micro-batch", "-2"}},
       {good + " --seq-len -1024", {"--seq-len", "-1024"}},
       {good + " --seq-len 99999999999999999999", {"--seq-len"}},
@@ -99,6 +104,19 @@ TEST_CASE("wrong flags are refused with the flag, the value and what is accepted
   for (const Row& row : rows) check_refused(row);
 }
 
+TEST_CASE("integers may be written as DeepSpeed's files do: 5e8, as a flag and in TOML") {
+  const std::string zero = "simulate --model gpt2 --cluster dgx-h100 --strategy zero2 --schedule";
+  const Output digits = run(zero + " --reduce-bucket-size 50000000");
+  REQUIRE(digits.code == 0);
+  const Output flag = run(zero + " --reduce-bucket-size 5e7");
+  CHECK(flag.err == "");
+  CHECK(flag.out == digits.out);
+  const TemporaryFile file(".toml",
+                           "model = \"gpt2\"\ncluster = \"dgx-h100\"\nstrategy = "
+                           "\"zero2\"\nreduce_bucket_size = 5e7\n");
+  CHECK(run("simulate --schedule " + file.path()).out == digits.out);
+}
+
 TEST_CASE("wrong files are refused with file, line and key") {
   const std::string head = "model = \"gpt2\"\ncluster = \"dgx-h100\"\nstrategy = \"ddp\"\n";
   struct File {
@@ -109,6 +127,8 @@ TEST_CASE("wrong files are refused with file, line and key") {
       {".toml", head + "micro_bacth = 2\n", {":4", "micro_bacth", "micro_batch"}},
       {".toml", head + "nodes = -1\n", {":4", "nodes", "-1"}},
       {".toml", head + "seq_len = \"long\"\n", {":4", "seq_len"}},
+      {".toml", head + "seq_len = 1024.5\n", {":4", "seq_len", "1024.5", "integer"}},
+      {".toml", head + "seq_len = 1e16\n", {":4", "seq_len", "2^53"}},
       {".toml", head + "[cluster2]\n", {"cluster2"}},
       {".toml", "model = \"gpt2\ncluster", {":1"}},
       {".toml", head.substr(0, 20), {":2"}},

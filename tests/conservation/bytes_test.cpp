@@ -49,9 +49,26 @@ Sent closed_form(const Cell& cell, const TrainingStep& step, double parameters) 
     case StrategyKind::zero1: return sent(VolumeStrategy::zero1);
     case StrategyKind::zero2: options.sync = VolumeSync::every; return sent(VolumeStrategy::zero2);
     case StrategyKind::zero3: options.sync = VolumeSync::every; return sent(VolumeStrategy::zero3);
+    case StrategyKind::dp: {
+      // A chain of ranks hands all parameters on, and another the sums of gradients back: averaged
+      // over the ranks an all-reduce's bytes, in every micro-batch.
+      options.sync = VolumeSync::every;
+      return sent(VolumeStrategy::ddp);
+    }
     case StrategyKind::fsdp1:
-      return sent(cell.sharding == ShardingStrategy::full_shard ? VolumeStrategy::full_shard
-                                                                : VolumeStrategy::shard_grad_op);
+      switch (cell.sharding) {
+        case ShardingStrategy::full_shard: return sent(VolumeStrategy::full_shard);
+        case ShardingStrategy::shard_grad_op: return sent(VolumeStrategy::shard_grad_op);
+        case ShardingStrategy::no_shard:  // on the replicas' axis
+          return {0, strategy_volume(options, VolumeStrategy::ddp).total()};
+        case ShardingStrategy::hybrid_shard: break;
+        case ShardingStrategy::hybrid_shard_zero2: {
+          options.ranks = step.mesh.shard;
+          const double inter = hybrid_volume(options, step.mesh.shard, step.mesh.replicate).inter;
+          return {strategy_volume(options, VolumeStrategy::shard_grad_op).total(), inter};
+        }
+      }
+      [[fallthrough]];
     case StrategyKind::hsdp: {
       const HybridVolume v = hybrid_volume(options, step.mesh.shard, step.mesh.replicate);
       return {v.intra, v.inter};

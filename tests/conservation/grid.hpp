@@ -29,13 +29,18 @@ inline std::vector<Cell> grid(std::vector<int> worlds = {std::begin(all_worlds),
                                                          std::end(all_worlds)}) {
   std::vector<Cell> cells;
   for (const StrategyKind kind :
-       {StrategyKind::ddp, StrategyKind::zero1, StrategyKind::zero2, StrategyKind::zero3,
-        StrategyKind::fsdp1, StrategyKind::fsdp2, StrategyKind::hsdp}) {
+       {StrategyKind::dp, StrategyKind::ddp, StrategyKind::zero1, StrategyKind::zero2,
+        StrategyKind::zero3, StrategyKind::fsdp1, StrategyKind::fsdp2, StrategyKind::hsdp}) {
     for (const int world : worlds) {
+      if (kind == StrategyKind::dp && world > 8) continue;  // one process, one node
       for (const int accumulation : {1, 3}) {
         cells.push_back({kind, ShardingStrategy::full_shard, world, accumulation});
         if (kind != StrategyKind::fsdp1) continue;
-        cells.push_back({kind, ShardingStrategy::shard_grad_op, world, accumulation});
+        for (const ShardingStrategy sharding :
+             {ShardingStrategy::shard_grad_op, ShardingStrategy::no_shard,
+              ShardingStrategy::hybrid_shard, ShardingStrategy::hybrid_shard_zero2}) {
+          cells.push_back({kind, sharding, world, accumulation});
+        }
       }
     }
   }
@@ -43,22 +48,27 @@ inline std::vector<Cell> grid(std::vector<int> worlds = {std::begin(all_worlds),
 }
 
 inline Mesh mesh_of(const Cell& cell) {
+  const int group = std::gcd(cell.world, 4);  // 3 ranks: no sharding, only replicas
+  const Mesh replicated{cell.world, 1}, sharded{1, cell.world}, hybrid{cell.world / group, group};
   switch (cell.kind) {
     case StrategyKind::zero3:
+    case StrategyKind::fsdp2: return sharded;
     case StrategyKind::fsdp1:
-    case StrategyKind::fsdp2: return {1, cell.world};
-    case StrategyKind::hsdp: {
-      const int group = std::gcd(cell.world, 4);  // 3 ranks: no sharding, only replicas
-      return {cell.world / group, group};
-    }
-    default: return {cell.world, 1};
+      switch (cell.sharding) {
+        case ShardingStrategy::no_shard: return replicated;
+        case ShardingStrategy::hybrid_shard:
+        case ShardingStrategy::hybrid_shard_zero2: return hybrid;
+        default: return sharded;
+      }
+    case StrategyKind::hsdp: return hybrid;
+    default: return replicated;
   }
 }
 
 inline TrainingStep step_of(const Cell& cell, const Model& model) {
   TrainingStep step;
   step.model = model;
-  step.workload.seq_len = model.architecture.max_positions > 0 ? 128 : 0;
+  step.workload.seq_len = model.architecture.heads > 0 ? 128 : 0;
   step.strategy.kind = cell.kind;
   step.strategy.sharding = cell.sharding;
   step.precision = precision_recipe(default_precision(cell.kind));

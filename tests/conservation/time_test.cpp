@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <random>
+#include <utility>
+#include <vector>
 
 #include "sim/engines/engine.hpp"
 #include "sim/forecast/bind.hpp"
@@ -14,6 +16,17 @@ using namespace stepcast;
 using namespace stepcast::testing;
 
 namespace {
+
+// Two families: GPT-2 has biases, learned positions and a tied head; Llama-3.2-1B has gated MLPs,
+// grouped-query attention and few, large blocks.
+std::vector<std::pair<Model, Cell>> on_models(const std::vector<Cell>& cells) {
+  std::vector<std::pair<Model, Cell>> both;
+  for (const char* name : {"gpt2", "llama-3.2-1b"}) {
+    const Model model = load_model(name);
+    for (const Cell& cell : cells) both.emplace_back(model, cell);
+  }
+  return both;
+}
 
 struct BoundStep {
   Schedule schedule;
@@ -68,10 +81,10 @@ CostTable some_longer(const CostTable& costs, std::mt19937& random) {
 }  // namespace
 
 TEST_CASE("formula and fluid agree to 1e-6 where nothing contends, over the grid") {
-  const Model model = load_model("gpt2");
   const auto formula = make_formula_engine();
   const auto fluid = make_fluid_engine();
-  for (const Cell& cell : grid({2, 12, 1024})) {
+  for (const auto& [model, cell] : on_models(grid({2, 12, 1024}))) {
+    CAPTURE(model.name);
     CAPTURE(cell.name());
     const BoundStep b = bound(cell, model);
     const CostTable costs = without_resources(b.costs);
@@ -83,10 +96,10 @@ TEST_CASE("formula and fluid agree to 1e-6 where nothing contends, over the grid
 }
 
 TEST_CASE("formula: a step never gets shorter when a kernel, copy or collective gets longer") {
-  const Model model = load_model("gpt2");
   const auto formula = make_formula_engine();
   std::mt19937 random(20240717);
-  for (const Cell& cell : grid()) {
+  for (const auto& [model, cell] : on_models(grid())) {
+    CAPTURE(model.name);
     CAPTURE(cell.name());
     const BoundStep b = bound(cell, model);
     CostTable costs = b.costs;
@@ -102,9 +115,9 @@ TEST_CASE("formula: a step never gets shorter when a kernel, copy or collective 
 }
 
 TEST_CASE("a step's time by cause, and by what its costs rest on, adds up to the step") {
-  const Model model = load_model("gpt2");
   for (const auto& engine : {make_formula_engine(), make_fluid_engine()}) {
-    for (const Cell& cell : grid({3, 64})) {
+    for (const auto& [model, cell] : on_models(grid({3, 64}))) {
+      CAPTURE(model.name);
       CAPTURE(cell.name());
       const BoundStep b = bound(cell, model);
       const Timeline timeline = engine->run(b.schedule, b.costs);

@@ -4,7 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "sim/forecast/forecast.hpp"
 
@@ -29,6 +31,17 @@ int calls(const Report& report, CollectiveKind kind) {
     if (row.kind == kind) sum += row.calls;
   }
   return sum;
+}
+
+// Of the reductions, largest first, each as often as it is called.
+std::vector<Bytes> all_reduced(const Report& report) {
+  std::vector<Bytes> sizes;
+  for (const CollectiveRow& row : report.collectives) {
+    if (row.kind != CollectiveKind::all_reduce) continue;
+    sizes.insert(sizes.end(), static_cast<std::size_t>(row.calls), row.bytes);
+  }
+  std::sort(sizes.rbegin(), sizes.rend());
+  return sizes;
 }
 
 }  // namespace
@@ -131,4 +144,19 @@ TEST_CASE(
   CHECK(zero3.step_time > 1.1 * fsdp2.step_time);
   CHECK(zero3.step_time > 1.1 * leaf.step_time);
   CHECK(leaf.step_time > fsdp2.step_time);
+}
+
+TEST_CASE("V34: ResNet-18's buckets by PyTorch 1.13's rule at 25 and 35 MiB, by today's at 35") {
+  // 11,689,512 fp32 parameters, 46,758,048 B. The head alone, 513,000 x 4 B, is above the 1 MiB of
+  // the older rule's first bucket. Bytes, so exact.
+  const auto at = [](double cap, const char* rule) {
+    Scenario s = story("ddp-buckets-resnet-18");
+    s.bucket_cap_mb = cap;
+    s.ddp_bucket_rule = rule;
+    return all_reduced(told(s));
+  };
+  CHECK(all_reduced(told("ddp-buckets-resnet-18")) ==
+        std::vector<Bytes>{28'852'224, 15'853'824, 2'052'000});
+  CHECK(at(35, "pytorch-1.13") == std::vector<Bytes>{38'297'600, 6'408'448, 2'052'000});
+  CHECK(at(35, "current") == std::vector<Bytes>{37'988'256, 8'769'792});
 }

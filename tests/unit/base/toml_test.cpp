@@ -108,7 +108,6 @@ TEST_CASE("a missing key is an error at the line of its table") {
 TEST_CASE("a value of another type is refused with what it is and what it should be") {
   const auto integer = [](TomlTable& t) { t.integer("x", {}); };
   CHECK(error_of("x = \"8\"", integer) == "m.toml:1: x: is a string; accepted: an integer");
-  CHECK(error_of("x = 8.0", integer) == "m.toml:1: x: is a number; accepted: an integer");
   CHECK(error_of("x = [8]", integer) == "m.toml:1: x: is an array; accepted: an integer");
   CHECK(error_of("x = true", [](TomlTable& t) { t.string("x"); }) ==
         "m.toml:1: x: is true or false; accepted: a string");
@@ -126,6 +125,26 @@ TEST_CASE("a value of another type is refused with what it is and what it should
         "m.toml:1: x: is a string; accepted: an array of numbers");
   CHECK(error_of("x = [[true]]", [](TomlTable& t) { t.string_rows("x"); }) ==
         "m.toml:1: x: is true or false; accepted: an array of arrays of strings and numbers");
+}
+
+TEST_CASE("an integer may be written as a float: 5e8, 8.0, to 2^53; a fraction is none") {
+  CHECK(parse("x = 5e8").integer("x", {1, 1e15}) == 500'000'000);
+  CHECK(parse("x = 8.0").integer_or("x", 1, {}) == 8);
+  CHECK(parse("x = -2e3").optional_integer("x", {}) == -2000);
+  CHECK(parse("x = 9007199254740992.0").integer("x", {}) == 9'007'199'254'740'992);
+  CHECK(parse("x = 1e9").is_integer("x"));
+  CHECK_FALSE(parse("x = 1.5").is_integer("x"));
+  const auto integer = [](TomlTable& t) { t.integer("x", {1, 1e18}); };
+  CHECK(error_of("x = 2.5", integer) ==
+        "m.toml:1: x: 2.5 is not accepted; accepted: an integer, also as 5e8, up to 2^53");
+  // 2^53 + 2, the next double.
+  for (const char* text : {"x = 9007199254740994.0", "x = 1e300", "x = inf", "x = nan"}) {
+    CAPTURE(text);
+    CHECK(error_of(text, integer).ends_with("accepted: an integer, also as 5e8, up to 2^53"));
+  }
+  // Bounds hold for it as for any other.
+  CHECK(error_of("x = 5e8", [](TomlTable& t) { t.integer("x", {.max = 8}); }) ==
+        "m.toml:1: x: 500000000 is out of range; accepted: at most 8");
 }
 
 TEST_CASE("a number outside its bounds is refused with the bounds, one on them is taken") {

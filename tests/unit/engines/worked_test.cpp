@@ -1,5 +1,6 @@
 // The worked examples of docs/sources.md: DDP (E-8), FSDP2 (E-10, E-12), HSDP (E-13), event for
-// event, with the hand calculation beside each.
+// event, with the hand calculation beside each. E-10, E-12 and E-13 are replayed from the rules,
+// not traced on hardware.
 
 #include <map>
 

@@ -66,6 +66,39 @@ TEST_CASE("E-18: HSDP 8 x R sends 2 (R-1)/R of a shard between nodes, twice that
   }
 }
 
+TEST_CASE("nn.DataParallel: GPU 0 sends a copy to each in textbooks, one along NCCL's chain") {
+  const VolumeComparison c = volume_comparison(of_params(7e9, 8));
+  check(c, "dp", 7 * 14, 28);  // 16-bit copies; 4 bytes once
+  // It has no no_sync: parameters go out in each of three micro-batches.
+  check(volume_comparison(of_params(7e9, 8, 3)), "dp", 7 * 14, 84);
+  check(volume_comparison(of_params(7e9, 1)), "dp", 0, 0);
+  for (const VolumeComparisonRow& row : volume_comparison(of_params(7e9, 16)).rows) {
+    CHECK(row.strategy != "dp");
+  }
+  // The schedule: parameters of GPT-2 once (no buffers), and 7/8 of the gradient of all outputs,
+  // 8 x 1,024 x 50,257 in 16 bit.
+  Scenario s;
+  s.model = "gpt2";
+  s.cluster = "dgx-a100";
+  const VolumeComparison gpt2 = volume_comparison(s);
+  REQUIRE(find(gpt2, "dp").scheduled.has_value());
+  CHECK(find(gpt2, "dp").scheduled->intra ==
+        doctest::Approx(4 * 124'439'808.0 + 7.0 * 1024 * 50257 * 2).epsilon(1e-6));
+}
+
+TEST_CASE("hpZ on 8 nodes of 8: one global gather, the others in the node, reductions global") {
+  // Global over 64: 63/64 x 14 = 13.78125 GB, an eighth between nodes; in the node 7/8 x 14
+  // = 12.25.
+  const double global = 14e9 * 63 / 64;
+  const SentBytes one = find(volume_comparison(of_params(7e9, 64)), "zero3 hpZ").framework;
+  CHECK(one.inter == doctest::Approx(2 * global / 8));
+  CHECK(one.intra == doctest::Approx(2 * global * 7 / 8 + 12.25e9));
+  // Three micro-batches: six gathers, of which one is global, and three reductions.
+  const SentBytes three = find(volume_comparison(of_params(7e9, 64, 3)), "zero3 hpZ").framework;
+  CHECK(three.inter == doctest::Approx(4 * global / 8));
+  CHECK(three.total() == doctest::Approx(4 * global + 5 * 12.25e9));
+}
+
 TEST_CASE("a shard group within a node: some of its replicas are in the node too") {
   Scenario s = of_params(7e9, 16);
   s.shard_group = 4;  // four groups, two in each node
@@ -82,6 +115,12 @@ TEST_CASE("a model on a machine sends what its schedule says: rings give the clo
   s.cluster = "dgx-a100";  // no in-switch reduction
   s.nodes = 1;
   const VolumeComparison c = volume_comparison(s);
+  s.nodes = 2;
+  const VolumeComparison two = volume_comparison(s);
+  REQUIRE(find(two, "zero3 hpZ").scheduled.has_value());
+  const double hpz = find(two, "zero3 hpZ").scheduled->total();
+  CHECK(hpz == doctest::Approx(find(two, "zero3 hpZ").framework.total()).epsilon(0.03));
+  CHECK(hpz < find(two, "zero3").scheduled->total());
   for (const char* strategy : {"ddp", "zero2", "fsdp1 FULL_SHARD", "fsdp2"}) {
     CAPTURE(strategy);
     REQUIRE(find(c, strategy).scheduled.has_value());

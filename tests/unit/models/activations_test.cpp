@@ -29,7 +29,7 @@ LayerWork block(const Model& model, const Workload& workload) {
 
 }  // namespace
 
-TEST_CASE("a GPT-3 layer with unfused attention and dropout keeps sbh(34 + 5as/h) bytes") {
+TEST_CASE("E-23: a GPT-3 layer with unfused attention and dropout keeps sbh(34 + 5as/h) bytes") {
   Workload w;
   w.seq_len = 2048;
   w.fused_attention = false;
@@ -71,7 +71,7 @@ TEST_CASE("without dropout there are no masks") {
         32 * 2048ll * 12288 + 2ll * 96 * 2048 * 2048);
 }
 
-TEST_CASE("a Llama layer keeps sbh(12 + 4k/a) + 8sbf + 4bas bytes") {
+TEST_CASE("E-23: a Llama layer keeps sbh(12 + 4k/a) + 8sbf + 4bas bytes") {
   Workload w;
   w.seq_len = 4096;
   CHECK(16ll * 4096 * 4096 + 8ll * 4096 * 11008 + 4ll * 32 * 4096 == 629669888);
@@ -104,7 +104,7 @@ TEST_CASE("in fp32 every activation is twice as long, the log-sum-exp is not") {
         2 * (629669888ll - 4 * 32 * 4096) + 4 * 32 * 4096);
 }
 
-TEST_CASE("the loss of Llama-3 at 8,192 tokens takes 10 bytes a logit forward, 12 backward") {
+TEST_CASE("E-23: the loss of Llama-3 at 8,192 tokens takes 10 bytes a logit forward, 12 backward") {
   const Model model = load_model("llama-3-8b");
   const int head = static_cast<int>(model.layers.size()) - 1;
   Workload w;

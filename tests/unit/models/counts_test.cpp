@@ -27,7 +27,7 @@ std::vector<std::string> names_of(const Model& model, const Layer& layer) {
 
 }  // namespace
 
-TEST_CASE("published parameter counts are met to the last parameter") {
+TEST_CASE("E-21: published parameter counts are met to the last parameter") {
   struct Row {
     const char* name;
     std::int64_t parameters;
@@ -75,7 +75,7 @@ TEST_CASE("llm-foundry's MPT counts L(12hh+13h) + Vh + sh + 2h at any sequence l
   CHECK(load_model("mpt-7b").parameter_elements() == 6658859008);  // its default is 2,048
 }
 
-TEST_CASE("a Llama-3-8B block holds 218,112,000 parameters in nine tensors of q to norm") {
+TEST_CASE("E-21: a Llama-3-8B block holds 218,112,000 parameters in nine tensors of q to norm") {
   const Model model = load_model("llama-3-8b");
   REQUIRE(model.layers.size() == 35);
   CHECK(model.parameters.size() == 291);

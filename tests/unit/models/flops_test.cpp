@@ -8,7 +8,7 @@
 
 using namespace stepcast;
 
-TEST_CASE("Llama-3-8B at 8,192 tokens is 57.914 GFLOP a token, MPT-7B at 2,048 is 43.174") {
+TEST_CASE("E-22: Llama-3-8B at 8,192 tokens is 57.914 GFLOP a token, MPT-7B at 2,048 is 43.174") {
   // 6 (8,030,261,248 - 525,336,576) + 12 * 32 * 4096 * 8192
   CHECK(model_flops_per_token(load_model("llama-3-8b"), 8192) ==
         6.0 * 7504924672.0 + 12884901888.0);
@@ -18,7 +18,8 @@ TEST_CASE("Llama-3-8B at 8,192 tokens is 57.914 GFLOP a token, MPT-7B at 2,048 i
   CHECK(std::round(model_flops_per_token(load_model("mpt-7b"), 2048) / 1e6) == 43174);
 }
 
-TEST_CASE("5,762 tokens/s of Llama-3-8B are 33.7 % of 989 TFLOP/s, 10,643 of MPT-7B are 459.5") {
+TEST_CASE(
+    "E-22: 5,762 tokens/s of Llama-3-8B are 33.7 % of 989 TFLOP/s, 10,643 of MPT-7B are 459.5") {
   const double llama = 5762 * model_flops_per_token(load_model("llama-3-8b"), 8192);
   CHECK(std::round(llama / 1e11) == 3337);
   CHECK(std::round(1000 * llama / 989e12) == 337);

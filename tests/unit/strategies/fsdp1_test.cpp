@@ -1,4 +1,8 @@
 // E-11 and E-14: FSDP1's prefetch modes and its limiter's queue, event by event.
+//
+// The expected events are replayed: the rules as read from PyTorch's source, stepped through on
+// paper with a host that costs nothing. Nobody traced them on hardware (docs/sources.md,
+// "replayed").
 
 #include <doctest/doctest.h>
 
@@ -13,7 +17,7 @@ using Costs = testing::UnitCosts;
 
 TrainingStep three_units() { return testing::units_and_root(3, StrategyKind::fsdp1); }
 
-TEST_CASE("E-11: BACKWARD_PRE with the limiter, first iteration, ends at 36") {
+TEST_CASE("E-11 (replayed): BACKWARD_PRE with the limiter, first iteration, ends at 36") {
   TrainingStep step = three_units();
   step.first_step = true;
   Schedule schedule = build_schedule(step);
@@ -36,7 +40,7 @@ TEST_CASE("E-11: BACKWARD_PRE with the limiter, first iteration, ends at 36") {
   }
 }
 
-TEST_CASE("E-11: BACKWARD_POST ends at 36, no prefetch at 44") {
+TEST_CASE("E-11 (replayed): BACKWARD_POST ends at 36, no prefetch at 44") {
   TrainingStep step = three_units();
   step.first_step = true;
   step.strategy.backward_prefetch = BackwardPrefetchMode::post;
@@ -65,7 +69,7 @@ TEST_CASE("E-11: BACKWARD_POST ends at 36, no prefetch at 44") {
   }
 }
 
-TEST_CASE("E-12: FSDP1 with heavy communication ends at 50") {
+TEST_CASE("E-12 (replayed): FSDP1 with heavy communication ends at 50") {
   TrainingStep step = three_units();
   step.first_step = true;
   const Schedule schedule = build_schedule(step);
@@ -98,7 +102,8 @@ std::vector<std::string> pops(const Schedule& schedule, std::size_t program) {
   return list;
 }
 
-TEST_CASE("E-14: the limiter's queue of five units, first iteration and from the second on") {
+TEST_CASE(
+    "E-14 (replayed): the limiter's queue of five units, first iteration and from the second on") {
   TrainingStep step = testing::units_and_root(5, StrategyKind::fsdp1);
   step.first_step = true;
   const Schedule schedule = build_schedule(step);

@@ -1,4 +1,8 @@
 // E-10, E-12, E-13: three units and a root, event for event in both engines.
+//
+// The expected events are replayed: the rules as read from PyTorch's source, stepped through on
+// paper with a host that costs nothing. Nobody traced them on hardware (docs/sources.md,
+// "replayed").
 
 #include <doctest/doctest.h>
 
@@ -44,7 +48,7 @@ void check_e10(const testing::Events& e) {
   e.check("backward.reduce_scatter.root", 35, 36);
 }
 
-TEST_CASE("E-10: FSDP2 with a root and three units ends at 36") {
+TEST_CASE("E-10 (replayed from the rules): FSDP2 with a root and three units ends at 36") {
   const TrainingStep step = three_units();
   const Schedule schedule = build_schedule(step);
   CHECK(testing::faults(schedule) == "");
@@ -57,7 +61,8 @@ TEST_CASE("E-10: FSDP2 with a root and three units ends at 36") {
   }
 }
 
-TEST_CASE("E-10: the host issues gathers, backwards and reduce-scatters in PyTorch's order") {
+TEST_CASE(
+    "E-10 (replayed): the host issues gathers, backwards and reduce-scatters in PyTorch's order") {
   const Schedule schedule = build_schedule(three_units());
   const StepProgram& steady = schedule.roles[0].steps[0];
   const std::vector<std::string> names = op_names(schedule, steady);
@@ -85,7 +90,7 @@ TEST_CASE("E-10: the host issues gathers, backwards and reduce-scatters in PyTor
         "backward.compute.embedding\nbackward.reduce_scatter.root\n");
 }
 
-TEST_CASE("E-12: heavy communication on one communicator ends at 50") {
+TEST_CASE("E-12 (replayed): heavy communication on one communicator ends at 50") {
   const Schedule schedule = build_schedule(three_units());
   for (auto& engine : testing::both_engines()) {
     const testing::Events e(*engine, schedule, Costs{&schedule, 5});
@@ -104,7 +109,7 @@ TEST_CASE("E-12: heavy communication on one communicator ends at 50") {
   }
 }
 
-TEST_CASE("E-12: reduce-scatters on a communicator of their own end at 46") {
+TEST_CASE("E-12 (replayed): reduce-scatters on a communicator of their own end at 46") {
   TrainingStep step = three_units();
   step.strategy.separate_reduce_scatter_group = true;
   const Schedule schedule = build_schedule(step);
@@ -124,7 +129,8 @@ TEST_CASE("E-12: reduce-scatters on a communicator of their own end at 46") {
   }
 }
 
-TEST_CASE("E-13: HSDP's all-reduces overlap the rest and only the last is exposed, end 43") {
+TEST_CASE(
+    "E-13 (replayed): HSDP's all-reduces overlap the rest and only the last is exposed, end 43") {
   TrainingStep step = three_units();
   step.strategy.kind = StrategyKind::hsdp;
   step.mesh = {2, 8};

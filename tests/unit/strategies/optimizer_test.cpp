@@ -152,7 +152,8 @@ TEST_CASE("clipping: one scalar all-reduce where gradients are sharded, none whe
   for (const Clip& any : {ddp, fsdp2, hsdp, fsdp1, no_shard}) CHECK(any.host_waits == 0);
 }
 
-TEST_CASE("E-10 with clipping: norms 1, all-reduce 2, scale 3, AdamW 4 after the end at 36") {
+TEST_CASE(
+    "E-10 (replayed) with clipping: norms 1, all-reduce 2, scale 3, AdamW 4 after the end at 36") {
   TrainingStep step = testing::units_and_root(3, StrategyKind::fsdp2);
   step.clip_grad_norm = true;
   const Schedule schedule = build_schedule(step);
@@ -174,7 +175,7 @@ TEST_CASE("E-10 with clipping: norms 1, all-reduce 2, scale 3, AdamW 4 after the
   }
 }
 
-TEST_CASE("E-12 with loss.item(): the last unit's gather is exposed, 53 instead of 50") {
+TEST_CASE("E-12 (replayed) with loss.item(): the last unit's gather is exposed, 53 instead of 50") {
   TrainingStep step = testing::units_and_root(3, StrategyKind::fsdp2);
   step.sync_after_forward = true;
   const Schedule schedule = build_schedule(step);

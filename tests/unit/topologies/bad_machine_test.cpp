@@ -56,7 +56,7 @@ TEST_CASE("speeds and counts out of range are refused with their line") {
         0);
   CHECK(changed("gpus = 2\n", "gpus = 0\n").find("m.toml:3: gpus: 0 is out of range") == 0);
   CHECK(changed("gpus = 2\n", "gpus = 2.5\n") ==
-        "m.toml:3: gpus: is a number; accepted: an integer");
+        "m.toml:3: gpus: 2.5 is not accepted; accepted: an integer, also as 5e8, up to 2^53");
   CHECK(changed("generation = 4", "generation = 7").find("m.toml:22: pcie.generation: 7 is out") ==
         0);
   CHECK(changed("gpus = 2\n", "gpus = 9999999999\n").find("m.toml:3: gpus: 9999999999 is out") ==

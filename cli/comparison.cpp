@@ -1,0 +1,21 @@
+#include "cli/comparison.hpp"
+
+#include "sim/forecast/compared.hpp"
+
+namespace stepcast::cli {
+
+ComparisonCommand::ComparisonCommand(CLI::App& command, const std::string& schema)
+    : flags_(command, compared_keys()) {
+  command
+      .add_option("scenario", file_,
+                  "scenario file in TOML; flags override it, its strategy and engine do not count")
+      ->option_text("FILE");
+  command.add_flag("--json", json_, "print JSON, schema " + schema)->group("Output");
+}
+
+Scenario ComparisonCommand::scenario() const {
+  const Scenario flags = flags_.read();
+  return file_.empty() ? flags : merged(only_compared(read_scenario(file_)), flags);
+}
+
+}  // namespace stepcast::cli
