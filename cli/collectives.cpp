@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 #include <memory>
 
 #include "base/error.hpp"
@@ -10,6 +11,7 @@
 #include "cli/scenario_flags.hpp"
 #include "sim/collectives/algorithms.hpp"
 #include "sim/collectives/collective_cost.hpp"
+#include "sim/forecast/collective_messages.hpp"
 #include "sim/forecast/resolve.hpp"
 #include "sim/report/format.hpp"
 
@@ -33,7 +35,11 @@ struct Options {
   std::string op = "all_reduce";
   int ranks = 0;
   std::string bytes = "25M";
+  std::string engine;
+  bool go_on = false;
 };
+
+constexpr int most_ranks = 256;  // by messages, unless told to go on
 
 double parse_bytes(const std::string& text) {
   double value = 0;
@@ -65,11 +71,48 @@ std::string time_text(Seconds seconds) {
   return fmt::format("{:.1f} us", seconds * 1e6);
 }
 
+// The collective message by message, beside the closed form on the same rates.
+std::string by_messages(const Options& o, const Cluster& cluster, CollectiveKind op, double size,
+                        const CollectiveOptions& options) {
+  std::string text = fmt::format("  {:<20} {:>8} {:>9} {:>11} {:>12} {:>11}\n", "by messages",
+                                 "channels", "messages", "time", "closed form", "difference");
+  for (const NcclAlgorithm algorithm : {NcclAlgorithm::ring, NcclAlgorithm::tree}) {
+    if (algorithm == NcclAlgorithm::tree && op != CollectiveKind::all_reduce) continue;
+    const CollectiveMessages made =
+        collective_messages(cluster, {.replicate = cluster.world_size, .shard = 1}, Axis::world,
+                            {op, algorithm, size}, options);
+    if (o.ranks > most_ranks && !o.go_on) {
+      throw InputError(
+          {"--ranks", 0, ""},
+          fmt::format("{} ranks send {} messages by {}, which takes about {:.0f} s here; accepted: "
+                      "up to {}, or --go-on",
+                      o.ranks, count_messages(made.input), to_string(algorithm),
+                      std::ceil(messages_wall_seconds(made.input)), most_ranks));
+    }
+    const MessagesResult result = simulate_messages(made.input);
+    const Seconds time = made.base + result.seconds;
+    text += fmt::format("  {:<20} {:>8} {:>9} {:>11} {:>12} {:>+9.1f} %\n", to_string(algorithm),
+                        made.channels, result.messages, time_text(time),
+                        time_text(made.closed_form), 100 * (time / made.closed_form - 1));
+  }
+  return text;
+}
+
 int run(const Options& o, const ScenarioFlags& flags) {
   Scenario scenario = flags.read();
   const CollectiveKind op = parse_collective(o.op, {"--op", 0, ""});
   const double size = parse_bytes(o.bytes);
+  if (!o.engine.empty() && o.engine != "messages") {
+    throw not_accepted({"--engine", 0, ""}, o.engine, {"messages"});
+  }
+  if (!o.engine.empty() && !scenario.cluster) {
+    throw InputError({"--engine", 0, ""}, "messages need links; --cluster NAME says which");
+  }
+  if (o.go_on && o.engine.empty()) {
+    throw InputError({"--go-on", 0, ""}, "says something about --engine messages, which is not on");
+  }
   std::string text;
+  std::string messages;
   StepRates rates;
   rates.gpu_gbps = rates.node_gbps = rates.nic_gbps = 1;
   std::optional<CollectiveCost> nccl;
@@ -87,6 +130,9 @@ int run(const Options& o, const ScenarioFlags& flags) {
     const bool reduces = op != CollectiveKind::all_gather;
     nccl = collectives.cost(Axis::world, op, static_cast<Bytes>(size), Dtype::fp32,
                             reduces ? Reduction::sum : Reduction::none);
+    if (!o.engine.empty()) {
+      messages = by_messages(o, cluster, op, size, resolve_collectives(scenario));
+    }
     text +=
         fmt::format("{} of {} on {} GPUs, {} x {}: {:.4g} GB/s a GPU within a node", o.op,
                     bytes_text(size), o.ranks, cluster.nodes, cluster.machine.name, rates.gpu_gbps);
@@ -111,7 +157,7 @@ int run(const Options& o, const ScenarioFlags& flags) {
   } else {
     text += "  --cluster NAME adds the time on its links and NCCL's choice\n";
   }
-  print(text);
+  print(text + messages);
   return 0;
 }
 
@@ -125,6 +171,9 @@ Run add(CLI::App& command) {
       ->option_text("N");
   command.add_option("--bytes", o->bytes, "size: the tensor; gathered; unreduced (default 25M)")
       ->option_text("SIZE");
+  command.add_option("--engine", o->engine, "messages: also message by message (docs/engines.md)")
+      ->option_text("NAME");
+  command.add_flag("--go-on", o->go_on, "messages of more than 256 ranks, however long it takes");
   auto flags = std::make_shared<ScenarioFlags>(command, cluster_keys);
   return [o, flags] { return run(*o, *flags); };
 }
@@ -134,7 +183,8 @@ Run add(CLI::App& command) {
 const Command collectives_command{
     "collectives", "one collective by different algorithms, side by side",
     "  stepcast collectives --op all_reduce --ranks 64 --bytes 1G --cluster dgx-h100\n"
-    "  stepcast collectives --op all_gather --ranks 16 --bytes 25M",
+    "  stepcast collectives --op all_gather --ranks 16 --bytes 25M\n"
+    "  stepcast collectives --ranks 16 --bytes 64M --cluster dgx-h100 --engine messages",
     add};
 
 }  // namespace stepcast::cli
