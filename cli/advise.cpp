@@ -18,8 +18,7 @@ struct Options {
 };
 
 int run(const Options& options, const ScenarioFlags& flags) {
-  Scenario scenario = flags.read();
-  if (!options.file.empty()) scenario = merged(read_scenario(options.file), scenario);
+  const Scenario scenario = flags.read(options.file);
   const Advice advice = advise(scenario);
   print(options.json ? to_json(advice) : to_text(advice));
   if (!advice.feasible) throw InfeasibleError(advice.answer);

@@ -19,18 +19,6 @@ namespace stepcast::cli {
 
 namespace {
 
-const std::vector<std::string> cluster_keys = {"cluster",
-                                               "gpus_per_node",
-                                               "fabric",
-                                               "leaf_ports",
-                                               "network",
-                                               "oversubscription",
-                                               "nic_gbps",
-                                               "gpudirect_rdma",
-                                               "nccl_version",
-                                               "nccl",
-                                               "measured_collectives"};
-
 struct Options {
   std::string op = "all_reduce";
   int ranks = 0;
@@ -174,7 +162,7 @@ Run add(CLI::App& command) {
   command.add_option("--engine", o->engine, "messages: also message by message (docs/engines.md)")
       ->option_text("NAME");
   command.add_flag("--go-on", o->go_on, "messages of more than 256 ranks, however long it takes");
-  auto flags = std::make_shared<ScenarioFlags>(command, cluster_keys);
+  auto flags = std::make_shared<ScenarioFlags>(command, collective_keys());
   return [o, flags] { return run(*o, *flags); };
 }
 

@@ -23,19 +23,11 @@ namespace stepcast::cli {
 
 namespace {
 
-const std::vector<std::string> cluster_keys = {"cluster",
-                                               "nodes",
-                                               "gpus",
-                                               "gpus_per_node",
-                                               "fabric",
-                                               "leaf_ports",
-                                               "network",
-                                               "oversubscription",
-                                               "nic_gbps",
-                                               "gpudirect_rdma",
-                                               "nccl_version",
-                                               "nccl",
-                                               "measured_collectives"};
+std::vector<std::string> cluster_keys() {
+  std::vector<std::string> keys = collective_keys();
+  keys.insert(keys.end(), {"nodes", "gpus"});
+  return keys;
+}
 
 struct Options {
   std::vector<std::string> logs;
@@ -283,7 +275,7 @@ Run add(CLI::App& command) {
 
   CLI::App* predict_verb = command.add_subcommand("predict", "a table as nccl-tests prints it");
   predict_verb->allow_extras();
-  auto predict_flags = std::make_shared<ScenarioFlags>(*predict_verb, cluster_keys);
+  auto predict_flags = std::make_shared<ScenarioFlags>(*predict_verb, cluster_keys());
   predict_verb
       ->add_option("--op", o->op, "all_reduce, all_gather, reduce_scatter, broadcast, reduce")
       ->option_text("NAME");
@@ -299,7 +291,7 @@ Run add(CLI::App& command) {
       command.add_subcommand("compare", "a forecast beside logs of nccl-tests");
   compare_verb->allow_extras();
   add_log_options(*compare_verb, *o);
-  auto compare_flags = std::make_shared<ScenarioFlags>(*compare_verb, cluster_keys);
+  auto compare_flags = std::make_shared<ScenarioFlags>(*compare_verb, cluster_keys());
 
   return [=] {
     if (import_verb->parsed()) return import(*o);

@@ -116,8 +116,7 @@ int go(const RunCommandOptions& options, const ScenarioFlags& flags) {
   if (options.stretch > 0 && options.compute == "train") {
     refuse("--stretch", "needs --compute replay: train takes the time that it takes");
   }
-  Scenario scenario = flags.read();
-  if (!options.file.empty()) scenario = merged(read_scenario(options.file), scenario);
+  Scenario scenario = flags.read(options.file);
   if (scenario.params) {
     throw InputError(scenario.where("params"), "a parameter count alone has no schedule to run");
   }

@@ -106,6 +106,21 @@ const char* type_name(const KeyInfo& key, const Field&) {
 
 }  // namespace
 
+const std::vector<std::string>& collective_keys() {
+  static const std::vector<std::string> keys{"cluster",
+                                             "gpus_per_node",
+                                             "fabric",
+                                             "leaf_ports",
+                                             "network",
+                                             "oversubscription",
+                                             "nic_gbps",
+                                             "gpudirect_rdma",
+                                             "nccl_version",
+                                             "nccl",
+                                             "measured_collectives"};
+  return keys;
+}
+
 ScenarioFlags::ScenarioFlags(CLI::App& command, const std::vector<std::string>& only) {
   Scenario shape;
   visit_scenario(shape, [&](const KeyInfo& key, auto& field) {
@@ -148,6 +163,11 @@ Scenario ScenarioFlags::read() const {
   });
   check_ranges(scenario);
   return scenario;
+}
+
+Scenario ScenarioFlags::read(const std::string& file) const {
+  const Scenario flags = read();
+  return file.empty() ? flags : merged(read_scenario(file), flags);
 }
 
 }  // namespace stepcast::cli

@@ -11,6 +11,9 @@
 
 namespace stepcast::cli {
 
+// The keys that say on what a collective runs, without how many GPUs.
+const std::vector<std::string>& collective_keys();
+
 class ScenarioFlags {
  public:
   // `only`: the keys that the command takes; none: all.
@@ -18,6 +21,8 @@ class ScenarioFlags {
 
   // What was given on the command line. Throws InputError naming the flag.
   Scenario read() const;
+  // The same over a scenario file, where one was named: flags win.
+  Scenario read(const std::string& file) const;
 
  private:
   std::map<std::string, std::string> texts_;  // by key; stable addresses for CLI11

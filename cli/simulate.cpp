@@ -83,8 +83,7 @@ void write_snapshot(const Forecast& f, const std::string& file) {
 }
 
 int simulate(const Options& options, const ScenarioFlags& flags) {
-  Scenario scenario = flags.read();
-  if (!options.file.empty()) scenario = merged(read_scenario(options.file), scenario);
+  const Scenario scenario = flags.read(options.file);
   if (scenario.params && scenario.model) {
     throw InputError(scenario.where("params"), "give a model or a parameter count, not both");
   }

@@ -54,13 +54,9 @@ Bytes* part_of(Candidate& c, const std::string& row) {
 
 Scenario with_strategy(const Scenario& scenario, const std::string& name) {
   const Kind& kind = kind_of(name);
-  Scenario s = scenario;
-  const std::optional<std::int64_t> group = s.shard_group;
-  visit_scenario(s, [&](const KeyInfo& key, auto& field) {
-    if (std::string_view(key.group) == "Strategy") field.reset();
-  });
+  Scenario s = without_strategy(scenario);
   s.strategy = std::string(to_string(kind.strategy));
-  if (kind.name == "hybrid_shard") s.shard_group = group;
+  if (kind.name == "hybrid_shard") s.shard_group = scenario.shard_group;
   if (kind.name == "shard_grad_op") s.reshard_after_forward = YesNoOrCount{false, 0};
   if (scenario.accumulation_sync != "reduce_scatter_every" || kind.name == "hybrid_shard") {
     s.accumulation_sync = scenario.accumulation_sync;

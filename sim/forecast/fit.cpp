@@ -64,16 +64,11 @@ std::vector<Change> more_sharding(const Scenario& s) {
   std::vector<Change> list;
   const StrategyChoice now = resolve_strategy(s);
   const auto with = [&](const char* words, StrategyKind kind) {
-    Change change{words, s};
+    Change change{words, without_strategy(s)};
     Scenario& c = change.scenario;
     c.strategy = std::string(to_string(kind));
-    c.sharding_strategy.reset();
-    visit_scenario(c, [](const KeyInfo& key, auto& field) {  // options of the old strategy
-      const std::string name = key.name;
-      const bool kept =
-          std::string(key.group) != "Strategy" || name == "strategy" || name == "accumulation_sync";
-      if (!kept || name == "precision") field.reset();
-    });
+    c.accumulation_sync = s.accumulation_sync;
+    c.precision.reset();  // the new strategy's own
     list.push_back(std::move(change));
   };
   const bool sharded = now.kind == StrategyKind::fsdp2 || now.kind == StrategyKind::zero3;

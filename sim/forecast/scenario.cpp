@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/toml.hpp"
 
@@ -139,6 +140,13 @@ Scenario merged(Scenario base, const Scenario& over) {
     base.said[key.name] = over.where(key.name);
   });
   return base;
+}
+
+Scenario without_strategy(Scenario scenario) {
+  visit_scenario(scenario, [](const KeyInfo& key, auto& field) {
+    if (std::string_view(key.group) == "Strategy") field.reset();
+  });
+  return scenario;
 }
 
 }  // namespace stepcast

@@ -276,8 +276,8 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
         s.stage3_max_live_parameters);
   visit(strategy.range("stage3_max_reuse_distance", "zero3: elements (default 1e9)", 0, 1e15),
         s.stage3_max_reuse_distance);
-  visit(strategy.range("sub_group_size", "zero3: elements a step of the optimizer (default 1e9)", 1e5,
-                       1e15),
+  visit(strategy.range("sub_group_size", "zero3: elements a step of the optimizer (default 1e9)",
+                       1e5, 1e15),
         s.sub_group_size);
   visit(strategy.range("zero_hpz_partition_size",
                        "zero3: GPUs that share a secondary copy, ZeRO++ hpZ (default 1, off)", 1,
@@ -329,6 +329,9 @@ Scenario parse_scenario(const std::string& text, const std::string& file);
 
 // Checks the ranges and fixed sets of values that did not come through the TOML reader.
 void check_ranges(const Scenario& scenario);
+
+// Without the strategy, its options and its accumulation_sync: to try another one.
+Scenario without_strategy(Scenario scenario);
 
 // `over` wins where both say something.
 Scenario merged(Scenario base, const Scenario& over);

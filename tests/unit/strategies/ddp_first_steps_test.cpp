@@ -13,18 +13,11 @@ namespace {
 
 using testing::bytes_of_each;
 using testing::count_of;
+using testing::eight_layers;
 using testing::four_layer_cost;
 using testing::ops_of;
 
 TrainingStep four_layers() { return testing::four_layers(StrategyKind::ddp); }
-
-TrainingStep eight_layers() {
-  std::vector<Parameter> tensors;
-  for (int i = 1; i <= 8; ++i) tensors.push_back({Name("l" + std::to_string(i)), {mib}});
-  TrainingStep step = four_layers();
-  step.model = model_of_tensors(tensors);
-  return step;
-}
 
 TEST_CASE("E-4: static_graph reduces 32 MiB twice, rebuilds in the third forward, then 4 + 28") {
   TrainingStep step = eight_layers();

@@ -14,18 +14,11 @@ namespace {
 
 using testing::bytes_of_each;
 using testing::count_of;
+using testing::eight_layers;
 using testing::four_layer_cost;
 using testing::ops_of;
 
 TrainingStep four_layers() { return testing::four_layers(StrategyKind::ddp); }
-
-TrainingStep eight_layers() {
-  std::vector<Parameter> tensors;
-  for (int i = 1; i <= 8; ++i) tensors.push_back({Name("l" + std::to_string(i)), {mib}});
-  TrainingStep step = four_layers();
-  step.model = model_of_tensors(tensors);
-  return step;
-}
 
 // Launch order of four layers of 10 MiB with find_unused_parameters: the construction layout,
 // walked from l1: {l1} closes at 1 MiB, {l2 l3 l4} at 25; reversed: bucket 0 = {l2 l3 l4}, bucket 1

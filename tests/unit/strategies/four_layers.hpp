@@ -24,6 +24,15 @@ inline TrainingStep four_layers(StrategyKind kind) {
   return step;
 }
 
+// The model of E-1, E-3 and E-4: eight layers of 4 MiB, under DDP.
+inline TrainingStep eight_layers() {
+  std::vector<Parameter> tensors;
+  for (int i = 1; i <= 8; ++i) tensors.push_back({Name("l" + std::to_string(i)), {mib}});
+  TrainingStep step = four_layers(StrategyKind::ddp);
+  step.model = model_of_tensors(tensors);
+  return step;
+}
+
 inline Seconds four_layer_cost(const Op& op) {
   if (op.kind == OpKind::collective && op.phase == Phase::backward) {
     return 5.0 * static_cast<double>(bytes_of(op)) / static_cast<double>(layer_bytes);
