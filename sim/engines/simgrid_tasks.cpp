@@ -136,7 +136,7 @@ void SimgridTasks::start(int id, Seconds solo, std::span<const Ask> asks) {
   simulator().start(id, solo, asks);
 }
 
-void SimgridTasks::ring_at(Seconds time, int id) {
+void SimgridTasks::ring_at(Seconds time, std::int64_t id) {
   const double date = std::max(clock_now(), origin_ + time);
   simgrid::kernel::timer::Timer::set(date, [id] {
     if (simulator().listener != nullptr) simulator().listener->bell(id);

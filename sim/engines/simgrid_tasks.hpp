@@ -37,6 +37,7 @@
 //
 // One run at a time, from one thread. Tested by tests/unit/engines/simgrid_tasks_test.cpp.
 
+#include <cstdint>
 #include <span>
 
 #include "base/units.hpp"
@@ -53,7 +54,7 @@ class SimgridTasks {
    public:
     virtual ~Listener() = default;
     virtual void task_ended(int id) = 0;
-    virtual void bell(int id) = 0;
+    virtual void bell(std::int64_t id) = 0;
   };
 
   // A new run: time is 0.
@@ -64,7 +65,7 @@ class SimgridTasks {
 
   // Ids are 0 .. max_tasks-1 and free again when the task has ended. Alone it takes `solo` > 0.
   void start(int id, Seconds solo, std::span<const Ask> asks);
-  void ring_at(Seconds time, int id);
+  void ring_at(Seconds time, std::int64_t id);
   // Until no task is running and no bell is set.
   void run();
   // After this nothing is told any more; what is running ends unheard.

@@ -24,8 +24,8 @@ class Recorder final : public SimgridTasks::Listener {
 
  private:
   void task_ended(int id) override { ends[id] = tasks.now(); }
-  void bell(int id) override {
-    bells[id] = tasks.now();
+  void bell(std::int64_t id) override {
+    bells[static_cast<int>(id)] = tasks.now();
     if (!after_bell.empty()) tasks.start(100, 0.25, after_bell);
   }
 };
