@@ -2,7 +2,7 @@
 // Runs a schedule in simulated time. Two implementations, one meaning:
 //
 //   formula  max-plus walk, every op takes its solo time; the reference.
-//   fluid    SimGrid parallel tasks on resources of capacity 1.0: sees contention (sharing.hpp).
+//   fluid    SimGrid tasks on resources of capacity 1.0: sees contention (sharing.hpp).
 //
 // Semantics that both share, op by op (tests/differential plays them against each other):
 //   * a lane issues its ops in order; issuing takes OpCost::host seconds (paid before the op may

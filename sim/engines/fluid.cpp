@@ -24,7 +24,7 @@
 // A bell that was set for nothing rings all the same and is known by its generation. In a step of
 // llama-3-70b under HSDP with a slow rank this spares two tasks of three.
 //
-// Cost: 2 to 4 us a task, a tenth of it a bell. Tested by tests/unit/engines (by hand) and
+// Cost: 1 to 3 us a task, a fifth of one a bell. Tested by tests/unit/engines (by hand) and
 // tests/differential.
 
 #include <algorithm>
@@ -291,8 +291,8 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
     asks_.push_back({resource, std::min(1.0, share)});
   }
 
-  int kinds_;  // resources of a role; those of role r are r * kinds_ ...
-  std::vector<Kinds> kinds_of_;                // by cost
+  int kinds_;                    // resources of a role; those of role r are r * kinds_ ...
+  std::vector<Kinds> kinds_of_;  // by cost
   std::vector<std::vector<Present>> present_;  // by role
   SimgridTasks* tasks_ = nullptr;
   std::vector<Progress> progress_;

@@ -43,6 +43,22 @@ void Sharing::clear() {
   changed_ = true;
 }
 
+const std::vector<int>& Sharing::neighbours(int task) {
+  near_.assign(1, task);
+  tasks_[at(task)].near = true;
+  for (std::size_t i = 0; i < near_.size(); ++i) {
+    for (const Ask& ask : tasks_[at(near_[i])].asks) {
+      for (const User& user : resources_[at(ask.resource)].users) {
+        if (tasks_[at(user.task)].near) continue;
+        tasks_[at(user.task)].near = true;
+        near_.push_back(user.task);
+      }
+    }
+  }
+  for (const int each : near_) tasks_[at(each)].near = false;
+  return near_;
+}
+
 double Sharing::speed(int task) {
   if (changed_) compute();
   return at(task) < tasks_.size() && tasks_[at(task)].running ? tasks_[at(task)].speed : 1;

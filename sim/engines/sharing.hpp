@@ -34,6 +34,9 @@ class Sharing {
   void add(int task, std::span<const Ask> asks);
   void remove(int task);
   void clear();
+  // Tasks that ask for what the task asks for, or for what one of these asks for, and so on: all
+  // whose speed may change when it comes or goes. Itself among them.
+  const std::vector<int>& neighbours(int task);
 
   // In (0, 1]; 1 for a task that is not there. All are computed together, when the first one is
   // asked for after a change.
@@ -46,6 +49,7 @@ class Sharing {
     std::vector<Ask> asks;
     double speed = 1;
     bool running = false;
+    bool near = false;
   };
   struct User {
     int task = 0;
@@ -64,6 +68,7 @@ class Sharing {
   std::vector<Resource> resources_;
   std::vector<int> contended_;  // resources with several users
   std::vector<double> wants_;
+  std::vector<int> near_;
   bool changed_ = false;
   bool settled_ = true;
 };

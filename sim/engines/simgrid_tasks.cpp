@@ -51,12 +51,13 @@ class Simulator {
   void start(int id, Seconds solo, std::span<const Ask> asks) {
     STEPCAST_ASSERT(id >= 0 && id < SimgridTasks::max_tasks, "too many tasks at a time");
     const simgrid::s4u::ExecPtr task = simgrid::s4u::Exec::init();
-    task->set_flops_amounts({solo, trace * solo})->set_hosts({clocks_[at(id)], common_});
+    task->set_flops_amount(solo)->set_host(clocks_[at(id)]);
     tasks_[at(id)] = {this, id, task};
     task->set_data(&tasks_[at(id)]);
     sharing_.add(id, asks);
     ++running;
     task->start();
+    look_again(id);
   }
 
   void run() { engine_.run(); }
@@ -68,11 +69,20 @@ class Simulator {
     simgrid::s4u::ExecPtr task;
   };
 
-  // So small that all tasks together never hold up one of them.
-  static constexpr double trace = 1e-6;
+  // SimGrid asks for the speed of a clock that changed: so do those of all that may share with the
+  // task. Its own changed when it came.
+  void look_again(int id) {
+    for (const int other : sharing_.neighbours(id)) {
+      if (other == id || will_ask_[at(other)]) continue;
+      will_ask_[at(other)] = true;
+      simgrid::s4u::Host* clock = clocks_[at(other)];
+      clock->set_pstate(clock->get_pstate() == 0 ? 1 : 0);
+    }
+  }
 
   void ended(Running& of) {
     --running;
+    look_again(of.id);
     sharing_.remove(of.id);
     ended_.push_back(std::move(of.task));
     if (ended_.size() > 64) ended_.pop_front();
@@ -85,24 +95,26 @@ class Simulator {
   char* arguments_[3] = {program_.data(), quiet_.data(), nullptr};
   simgrid::s4u::Engine engine_;
   std::vector<simgrid::s4u::Host*> clocks_;  // by task id
-  simgrid::s4u::Host* common_ = nullptr;
-  std::vector<Running> tasks_;  // by id; never grows, SimGrid keeps addresses
+  std::vector<bool> will_ask_;               // by task id: SimGrid, for its speed
+  std::vector<Running> tasks_;               // by id; never grows, SimGrid keeps addresses
   Sharing sharing_;
   std::deque<simgrid::s4u::ExecPtr> ended_;
 };
 
 Simulator::Simulator() : engine_(&argument_count_, arguments_), tasks_(SimgridTasks::max_tasks) {
-  simgrid::s4u::Engine::set_config("host/model:ptask_L07");
-  simgrid::s4u::Engine::set_config("host/solver:bmf");  // takes non-linear capacities
   simgrid::s4u::NetZone* zone = simgrid::s4u::create_empty_zone("stepcast");
+  will_ask_.resize(SimgridTasks::max_tasks);
   for (int i = 0; i < SimgridTasks::max_tasks; ++i) {
-    // The speed stands above any capacity that is answered below: SimGrid's bound of a task by the
-    // speed of its host must not come in.
-    clocks_.push_back(zone->create_host("clock" + std::to_string(i), 2.0));
+    // The frequencies stand above any capacity that is answered below: SimGrid's bound of a task by
+    // the speed of its host must not come in.
+    clocks_.push_back(
+        zone->create_host("clock" + std::to_string(i), std::vector<double>{2.0, 3.0}));
     clocks_.back()->set_sharing_policy(simgrid::s4u::Host::SharingPolicy::NONLINEAR,
-                                       [this, i](double, int) { return sharing_.speed(i); });
+                                       [this, i](double, int) {
+                                         will_ask_[at(i)] = false;
+                                         return sharing_.speed(i);
+                                       });
   }
-  common_ = zone->create_host("common", 1.0);
   zone->seal();
   simgrid::s4u::Activity::on_completion_cb([this](const simgrid::s4u::Activity& activity) {
     auto* of = activity.get_data<Running>();

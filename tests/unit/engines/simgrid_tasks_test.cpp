@@ -86,7 +86,6 @@ TEST_CASE("Two bottlenecks and a short task are solved, where SimGrid's own solv
 }
 
 TEST_CASE("Tasks that share nothing do not hold each other up") {
-  // What they all ask of the common host is a trace.
   constexpr int tasks = 64;
   Recorder r;
   for (int i = 0; i < tasks; ++i) r.tasks.start(i, 1.0 + i, {});
