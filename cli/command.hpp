@@ -15,11 +15,13 @@ struct Command {
   const char* summary;
   const char* example;  // the foot of its --help
   Run (*add)(CLI::App& command);
+  bool passes_on = false;  // what it does not know belongs to the command that it starts
 };
 
 extern const Command advise_command;
 extern const Command simulate_command;
 extern const Command run_command;
+extern const Command launch_command;
 extern const Command list_command;
 extern const Command show_command;
 extern const Command memory_command;

@@ -21,9 +21,10 @@ namespace stepcast::cli {
 
 namespace {
 
-const Command* const commands[] = {
-    &simulate_command, &advise_command, &memory_command, &volume_command, &run_command,
-    &list_command,     &show_command,   &topo_command,   &nccl_command,   &collectives_command};
+const Command* const commands[] = {&simulate_command, &advise_command,     &memory_command,
+                                   &volume_command,   &run_command,        &launch_command,
+                                   &list_command,     &show_command,       &topo_command,
+                                   &nccl_command,     &collectives_command};
 
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
@@ -67,13 +68,19 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   int verbosity = 0;
   app.add_flag("-v,--verbose", verbosity, "say what is being done, on stderr");
-  std::vector<std::pair<CLI::App*, Run>> runs;
+  struct Sub {
+    CLI::App* app;
+    Run run;
+    bool passes_on;
+  };
+  std::vector<Sub> subs;
   for (const Command* command : commands) {
     CLI::App* sub = app.add_subcommand(command->name, command->summary);
     sub->footer(std::string("Example:\n") + command->example);
     sub->allow_extras();
     sub->add_flag("-v,--verbose", verbosity, "say what is being done, on stderr");
-    runs.emplace_back(sub, command->add(*sub));
+    if (command->passes_on) sub->prefix_command();
+    subs.push_back({sub, command->add(*sub), command->passes_on});
   }
   try {
     app.parse(argc, argv);
@@ -88,13 +95,14 @@ int run(int argc, char** argv) {
   spdlog::set_level(verbosity == 0   ? spdlog::level::off
                     : verbosity == 1 ? spdlog::level::info
                                      : spdlog::level::debug);
-  for (const auto& [sub, go] : runs) {
-    if (!sub->parsed()) continue;
-    refuse_extras(*sub, sub->get_name() + " ");
-    for (const CLI::App* verb : sub->get_subcommands()) {
-      refuse_extras(*verb, sub->get_name() + " " + verb->get_name() + " ");
+  for (const Sub& sub : subs) {
+    if (!sub.app->parsed()) continue;
+    const std::string name = sub.app->get_name() + " ";
+    if (!sub.passes_on) refuse_extras(*sub.app, name);
+    for (const CLI::App* verb : sub.app->get_subcommands()) {
+      refuse_extras(*verb, name + verb->get_name() + " ");
     }
-    return go();
+    return sub.run();
   }
   if (!app.remaining().empty() && !app.remaining().front().starts_with("-")) {
     std::vector<std::string> names;

@@ -1,4 +1,5 @@
-// stepcast run: runs a training step on CPU threads of this machine, as its schedule says.
+// stepcast run: runs a training step on CPU threads of this machine, or on processes of several, as
+// its schedule says.
 
 #include "cli/run.hpp"
 
@@ -12,8 +13,10 @@
 #include "base/error.hpp"
 #include "base/toml.hpp"
 #include "cli/command.hpp"
+#include "cli/processes.hpp"
 #include "cli/scenario_flags.hpp"
 #include "runtime/cpu/executor.hpp"
+#include "runtime/mpi/open.hpp"
 #include "runtime/replay.hpp"
 #include "sim/report/format.hpp"
 #include "sim/report/picture.hpp"
@@ -32,6 +35,17 @@ void write_timeline(const RunCommandOptions& options, const Forecast& f, const T
   picture.capacity = f.report.capacity;
   write_file(options.picture, to_picture(f.schedule, timeline, picture));
   spdlog::info("picture written to {}", options.picture);
+}
+
+runtime::Execution carry_out(const RunCommandOptions& options, const Schedule& schedule,
+                             runtime::Work& work, runtime::ExecuteOptions how) {
+  if (options.wire == nullptr) return runtime::execute(schedule, work, how);
+  how.end_now = end_on_signals();
+  return runtime::execute_alone(schedule, work, *options.wire, how);
+}
+
+bool prints(const RunCommandOptions& options) {
+  return options.wire == nullptr || options.wire->rank() == 0;
 }
 
 namespace {
@@ -64,9 +78,10 @@ runtime::Durations durations_of(const Schedule& schedule, const CostTable& costs
 
 int run_replay(const RunCommandOptions& options, Forecast& f) {
   const Seconds forecast_step = f.report.step_time;
-  const double stretch = options.stretch > 0
-                             ? options.stretch
+  const double stretch = options.stretch > 0 || options.wire != nullptr
+                             ? std::max(options.stretch, 1.0)
                              : std::clamp(step_seconds / forecast_step, 1.0, most_stretch);
+  const bool processes = options.wire != nullptr;
   runtime::ExecuteOptions how;
   how.steps = f.resolved.first_step ? 1 : (options.steps > 0 ? options.steps : 3);
   how.seed = options.seed;
@@ -74,7 +89,8 @@ int run_replay(const RunCommandOptions& options, Forecast& f) {
   runtime::Replay work(f.schedule, durations_of(f.schedule, f.costs), stretch);
   spdlog::info("{} ranks, {} steps, everything {:.3g} times as long", f.report.gpus, how.steps,
                stretch);
-  runtime::Execution execution = runtime::execute(f.schedule, work, how);
+  runtime::Execution execution = carry_out(options, f.schedule, work, how);
+  if (!prints(options)) return 0;
   const Timeline timeline = runtime::scaled(std::move(execution.timeline), 1 / stretch);
 
   write_timeline(options, f, timeline);
@@ -83,15 +99,31 @@ int run_replay(const RunCommandOptions& options, Forecast& f) {
   report.memory =
       f.report.memory;  // what the allocator reserves is replayed on the forecast's clock
   report.fits = f.report.fits;
-  report.notes.push_back(fmt::format(
-      "run on {} threads of this machine: each op took its forecast time alone, {:.3g} times as "
-      "long (divided out); the forecast of the step is {}",
-      report.gpus, stretch, human_seconds(forecast_step)));
+  const std::string how_run =
+      processes ? fmt::format(
+                      "run on {} ({}): compute took its forecast time, collectives the time "
+                      "that their bytes took",
+                      fmt::format("{} processes", report.gpus), options.wire->name())
+                : fmt::format(
+                      "run on {} threads of this machine: each op took its forecast time "
+                      "alone, {:.3g} times as long (divided out)",
+                      report.gpus, stretch);
+  report.notes.push_back(
+      fmt::format("{}; the forecast of the step is {}", how_run, human_seconds(forecast_step)));
   print(options.json ? to_json(report) : to_text(report, {.unicode = isatty(STDOUT_FILENO) == 1}));
   return 0;
 }
 
-int go(const RunCommandOptions& options, const ScenarioFlags& flags) {
+bool on_processes(const RunCommandOptions& options) {
+  if (options.executor.empty()) return runtime::under_mpirun();
+  if (options.executor != "threads" && options.executor != "mpi") {
+    throw not_accepted({.file = "--executor", .line = 0, .key = ""}, options.executor,
+                       {"threads", "mpi"});
+  }
+  return options.executor == "mpi";
+}
+
+void check(const RunCommandOptions& options) {
   const auto refuse = [](const char* flag, const std::string& message) {
     throw InputError({.file = flag, .line = 0, .key = ""}, message);
   };
@@ -116,7 +148,15 @@ int go(const RunCommandOptions& options, const ScenarioFlags& flags) {
   if (options.stretch > 0 && options.compute == "train") {
     refuse("--stretch", "needs --compute replay: train takes the time that it takes");
   }
-  Scenario scenario = flags.read(options.file);
+  if (options.stretch > 1 && on_processes(options)) {
+    refuse("--stretch", "needs --executor threads: bytes between processes cannot be stretched");
+  }
+}
+
+// Everything that can be wrong with the input is found here; the Run that is returned runs.
+Run prepare(const RunCommandOptions& options, const ScenarioFlags& flags) {
+  check(options);
+  const Scenario scenario = flags.read(options.file);
   if (scenario.params) {
     throw InputError(scenario.where("params"), "a parameter count alone has no schedule to run");
   }
@@ -124,14 +164,32 @@ int go(const RunCommandOptions& options, const ScenarioFlags& flags) {
     throw InputError(scenario.where("perturb"),
                      "is simulated, not run; accepted: stepcast simulate, or a run without it");
   }
-  Forecast f = forecast(scenario, {.search_change = false});
-  if (f.report.gpus > most_ranks) {
+  auto f = std::make_shared<Forecast>(forecast(scenario, {.search_change = false}));
+  const std::int64_t ranks = f->report.gpus;
+  if (options.wire != nullptr && options.wire->size() != ranks) {
+    throw InputError(
+        scenario.where("gpus"),
+        fmt::format("the step has {} ranks and {} processes were started; accepted: as many "
+                    "processes as ranks",
+                    ranks, options.wire->size()));
+  }
+  if (ranks > most_ranks) {
     throw InputError(scenario.where("gpus"),
                      fmt::format("{} ranks are more threads than one process should have; "
                                  "accepted: at most {}",
-                                 f.report.gpus, most_ranks));
+                                 ranks, most_ranks));
   }
-  return options.compute == "train" ? run_train(options, scenario, f) : run_replay(options, f);
+  if (options.compute == "train") {
+    return [options, scenario, f] { return run_train(options, scenario, *f); };
+  }
+  return [options, f] { return run_replay(options, *f); };
+}
+
+int go(RunCommandOptions options, const ScenarioFlags& flags) {
+  if (!on_processes(options)) return prepare(options, flags)();
+  const std::unique_ptr<runtime::Wire> wire = runtime::open_mpi();
+  options.wire = wire.get();
+  return as_one_rank(*wire, [&] { return prepare(options, flags); });
 }
 
 Run add(CLI::App& command) {
@@ -145,6 +203,10 @@ Run add(CLI::App& command) {
   group(command.add_option("--compute", options->compute,
                            "replay: ops take their forecast time (default); train: real numbers, "
                            "compared with one rank (model residual-mlp)"),
+        "NAME");
+  group(command.add_option("--executor", options->executor,
+                           "threads of this process, or mpi: one process a rank (default under "
+                           "mpirun and stepcast launch)"),
         "NAME");
   group(command.add_option("--steps", options->steps, "steps to run: 3, of train 5"), "N");
   group(command.add_option("--stretch", options->stretch,
@@ -166,7 +228,7 @@ Run add(CLI::App& command) {
 }  // namespace
 
 const Command run_command{
-    "run", "run a training step on CPU threads of this machine",
+    "run", "run a training step on CPU threads of this machine, or on processes",
     "  stepcast run --model gpt2 --cluster dgx-h100 --gpus 8 --strategy fsdp2 --trace run.json\n"
     "  stepcast run --model residual-mlp --cluster dgx-h100 --gpus 4 --strategy zero3 \\\n"
     "    --precision fp32 --compute train --float64",

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "runtime/cpu/executor.hpp"
 #include "sim/forecast/forecast.hpp"
 
 namespace stepcast::cli {
@@ -19,7 +20,15 @@ struct RunCommandOptions {
   double stretch = 0;  // 0: so that a step takes about a second
   double watchdog = 30;
   std::uint64_t seed = 1;
+  std::string executor;           // threads, mpi; empty: mpi under mpirun
+  runtime::Wire* wire = nullptr;  // where this process is one rank of several
 };
+
+// On threads, or as one rank of several; the timeline is rank 0's to print.
+runtime::Execution carry_out(const RunCommandOptions& options, const Schedule& schedule,
+                             runtime::Work& work, runtime::ExecuteOptions how);
+// Whether this process prints: the only one, or rank 0.
+bool prints(const RunCommandOptions& options);
 
 // Trains the scenario's model with real numbers and compares it with one rank.
 int run_train(const RunCommandOptions& options, const Scenario& scenario, const Forecast& forecast);

@@ -73,7 +73,11 @@ int run_train(const RunCommandOptions& options, const Scenario& scenario, const 
   how.steps = trainer.executed_steps();
   how.seed = options.seed;
   how.watchdog = options.watchdog;
-  const runtime::Execution execution = runtime::execute(schedule, trainer, how);
+  const runtime::Execution execution = carry_out(options, schedule, trainer, how);
+  if (!prints(options)) return 0;
+  for (std::size_t r = 0; r < execution.results.size(); ++r) {
+    trainer.adopt(static_cast<int>(r), execution.results[r]);
+  }
   write_timeline(options, f, execution.timeline);
 
   const runtime::Trained one_rank = runtime::train_on_one_rank(

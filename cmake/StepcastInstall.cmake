@@ -6,8 +6,8 @@
 # Headers keep their folders under include/stepcast, so that #include "sim/schedule/schedule.hpp"
 # reads the same here and there. Tested by tests/consumer, from an install tree.
 #
-# Two components: `runtime` (the program, its examples and licences) and `development` (headers,
-# libraries, the CMake package).
+# Components: `runtime` (the program, its examples and licences), `development` (headers, libraries,
+# the CMake package) and, where MPI was found, `mpi` (the plugin).
 
 include(CMakePackageConfigHelpers)
 
@@ -47,6 +47,10 @@ install(
   COMPONENT development)
 
 install(TARGETS stepcast RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+get_property(plugins GLOBAL PROPERTY STEPCAST_PLUGINS)
+if(plugins)
+  install(TARGETS ${plugins} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/stepcast COMPONENT mpi)
+endif()
 install(
   FILES LICENSE THIRD_PARTY.md README.md CHANGELOG.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR}

@@ -1,5 +1,6 @@
 # ./dev package: dist/stepcast_VERSION_ARCH.deb (the program), dist/stepcast-dev_VERSION_ARCH.deb
-# (headers and libraries) and dist/stepcast-VERSION-Linux-ARCH.tar.gz (both).
+# (headers and libraries), dist/stepcast-mpi_VERSION_ARCH.deb (the MPI plugin, where MPI was found)
+# and dist/stepcast-VERSION-Linux-ARCH.tar.gz (all of it).
 # The shared libraries that the .deb depends on are read from the binary by dpkg-shlibdeps.
 # Tested by tests/package/clean_machine.sh on a bare Debian 12.
 
@@ -17,9 +18,15 @@ set(CPACK_PACKAGE_FILE_NAME
     stepcast-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR})
 set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_COMPONENTS_ALL runtime development)
+if(TARGET stepcast_mpi)
+  list(APPEND CPACK_COMPONENTS_ALL mpi)
+  set(CPACK_DEBIAN_MPI_PACKAGE_NAME stepcast-mpi)
+  set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "stepcast (= ${PROJECT_VERSION}), openmpi-bin")
+  set(CPACK_COMPONENT_MPI_DESCRIPTION "runs stepcast's ranks as processes, over Open MPI")
+endif()
 set(CPACK_ARCHIVE_COMPONENT_INSTALL OFF) # one tarball
 
-set(CPACK_DEB_COMPONENT_INSTALL ON) # two .debs
+set(CPACK_DEB_COMPONENT_INSTALL ON) # a .deb each
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)

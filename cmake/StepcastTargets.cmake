@@ -1,4 +1,4 @@
-# Three verbs that every folder uses; nothing else in the tree calls add_library or add_executable.
+# Four verbs that every folder uses; nothing else in the tree calls add_library or add_executable.
 
 # stepcast_library(NAME SOURCES a.cpp ... [PUBLIC libs ...] [PRIVATE libs ...] [EMBED files ...])
 # One static library a folder, alias stepcast::NAME. EMBED compiles text files into the library;
@@ -61,6 +61,19 @@ function(stepcast_test name)
   endforeach()
   doctest_discover_tests(test_${name} TEST_PREFIX "${name}." PROPERTIES LABELS "${ARG_LABELS}"
                          TIMEOUT 120)
+endfunction()
+
+# stepcast_plugin(NAME SOURCES a.cpp ... LINKS libs ...)
+# libstepcast_NAME.so, opened at run time beside the program: lib/stepcast.
+function(stepcast_plugin name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(stepcast_${name} MODULE ${ARG_SOURCES})
+  target_compile_features(stepcast_${name} PRIVATE cxx_std_20)
+  target_include_directories(stepcast_${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(stepcast_${name} PRIVATE ${ARG_LINKS} stepcast_warnings)
+  set_target_properties(stepcast_${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY
+                                                    ${PROJECT_BINARY_DIR}/lib/stepcast)
+  set_property(GLOBAL APPEND PROPERTY STEPCAST_PLUGINS stepcast_${name})
 endfunction()
 
 # stepcast_program(NAME SOURCES a.cpp ... LINKS libs ...)

@@ -6,6 +6,7 @@
 //   Trainer  real numbers: a residual MLP, so that every schedule is proven (train/trainer.hpp)
 
 #include <cstddef>
+#include <vector>
 
 #include "runtime/cpu/ring.hpp"
 #include "sim/schedule/schedule.hpp"
@@ -35,6 +36,9 @@ class Work {
   virtual void start(int rank, std::byte* const* memory) = 0;
   // Everything is done; the persistent buffers once more.
   virtual void end(int rank, std::byte* const* memory) = 0;
+
+  // What a rank that is a process tells rank 0 after the end.
+  virtual std::vector<double> result(int) const { return {}; }
 
   // compute, copy, storage. Called from the thread of the rank; several ranks at a time.
   virtual void run(const OpContext& context) = 0;

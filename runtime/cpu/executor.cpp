@@ -1,16 +1,21 @@
 #include "runtime/cpu/executor.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <tuple>
+#include <type_traits>
 
+#include "runtime/cpu/meeting.hpp"
+#include "runtime/cpu/peers.hpp"
 #include "runtime/cpu/rank.hpp"
 
 namespace stepcast::runtime {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 std::vector<int> programs_of(const Schedule& schedule, int steps) {
   STEPCAST_ASSERT(!schedule.roles.empty() && steps >= 1, "a run has a role and a step");
@@ -48,28 +53,30 @@ class FirstError {
   std::exception_ptr error_;
 };
 
-// The life of a rank's thread.
+// The life of a rank.
 void live(Rank& rank, int number, const Run& run, Seconds watchdog) {
+  Transport& transport = run.transport;
   while (!rank.done()) {
-    if (run.hall.failed()) return;
-    const int seen = run.hall.bell(number).count();
+    if (transport.failed()) return;
+    const int seen = transport.bell(number).count();
+    const Seconds before = run.now();
     if (rank.advance()) {
-      run.hall.progress(run.now());
+      transport.progress(run.now());
       continue;
     }
     if (rank.done()) break;
-    Seconds until = run.hall.last_progress() + watchdog;
-    if (const auto next = rank.next_end()) {
+    rank.say_where_it_stands();
+    Seconds until = transport.last_progress() + watchdog;
+    if (const auto next = rank.next_end(before)) {
       until = *next;
-      run.hall.progress(until);
+      transport.progress(until);
     } else if (run.now() >= until) {
-      run.hall.fail(run.hall.who_is_missing());
+      const std::string why = transport.who_is_missing();
+      if (why.empty()) continue;
+      transport.fail(why);
       return;
-    } else {
-      rank.say_where_it_stands();
     }
-    run.hall.bell(number).sleep(seen, run.began + std::chrono::duration_cast<Clock::duration>(
-                                                      std::chrono::duration<double>(until)));
+    transport.bell(number).sleep(seen, transport.at(until));
   }
   rank.say_where_it_stands();
 }
@@ -83,7 +90,7 @@ void on_threads(std::vector<std::unique_ptr<Rank>>& ranks, const Run& run, Secon
         live(*ranks[r], static_cast<int>(r), run, watchdog);
       } catch (...) {
         error.keep(std::current_exception());
-        run.hall.fail("another rank failed");
+        run.transport.fail("another rank failed");
       }
     });
   }
@@ -105,7 +112,7 @@ void in_turn(std::vector<std::unique_ptr<Rank>>& ranks, const Run& run, std::uin
     const bool over =
         std::all_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank->done(); });
     for (const auto& rank : ranks) rank->say_where_it_stands();
-    if (!over) run.hall.fail(run.hall.who_is_missing());
+    if (!over) run.transport.fail(run.transport.who_is_missing());
     return;
   }
 }
@@ -126,25 +133,70 @@ void add_steps(Timeline& timeline, const Schedule& schedule, const std::vector<i
   }
 }
 
+std::vector<std::vector<Queues>> queues_of(const Schedule& schedule) {
+  std::vector<std::vector<Queues>> all;
+  for (const Role& role : schedule.roles) {
+    std::vector<Queues> queues;
+    for (const StepProgram& program : role.steps) queues.emplace_back(schedule, program);
+    all.push_back(std::move(queues));
+  }
+  return all;
+}
+
+bool first_of_its_role(const Schedule& schedule, int role, int rank) {
+  return schedule.roles[static_cast<std::size_t>(role)].rank(0) == rank;
+}
+
+void sort_by_place(Timeline& timeline) {
+  const auto by_place = [](const auto& a, const auto& b) {
+    return std::tie(a.step, a.role, a.op) < std::tie(b.step, b.role, b.op);
+  };
+  std::sort(timeline.spans.begin(), timeline.spans.end(), by_place);
+  std::stable_sort(timeline.memory.begin(), timeline.memory.end(), by_place);
+}
+
+// ---- What a rank tells rank 0 at the end
+
+template <typename T>
+void put(std::vector<std::byte>& to, const std::vector<T>& list) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  const std::uint64_t count = list.size();
+  const auto* head = reinterpret_cast<const std::byte*>(&count);
+  to.insert(to.end(), head, head + sizeof count);
+  const auto* body = reinterpret_cast<const std::byte*>(list.data());
+  to.insert(to.end(), body, body + count * sizeof(T));
+}
+
+template <typename T>
+std::vector<T> take(const std::vector<std::byte>& from, std::size_t& at) {
+  std::uint64_t count = 0;
+  std::memcpy(&count, from.data() + at, sizeof count);
+  at += sizeof count;
+  std::vector<T> list(count);
+  if (count > 0) std::memcpy(list.data(), from.data() + at, count * sizeof(T));
+  at += count * sizeof(T);
+  return list;
+}
+
+template <typename T>
+void append(std::vector<T>& to, const std::vector<T>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
 }  // namespace
 
 Execution execute(const Schedule& schedule, Work& work, const ExecuteOptions& options) {
   Hall hall(schedule);
-  Run run{schedule, work, hall, programs_of(schedule, options.steps), {}, Clock::now()};
-  for (const Role& role : schedule.roles) {
-    std::vector<Queues> queues;
-    for (const StepProgram& program : role.steps) queues.emplace_back(schedule, program);
-    run.queues.push_back(std::move(queues));
-  }
+  Run run{schedule, work, hall, programs_of(schedule, options.steps), queues_of(schedule)};
   const std::vector<int> roles = role_of_ranks(schedule);
   std::vector<std::unique_ptr<Rank>> ranks;
   for (std::size_t r = 0; r < roles.size(); ++r) {
     const int rank = static_cast<int>(r);
-    const bool first = schedule.roles[static_cast<std::size_t>(roles[r])].rank(0) == rank;
-    ranks.push_back(std::make_unique<Rank>(run, rank, roles[r], options.seed, first));
+    ranks.push_back(std::make_unique<Rank>(run, rank, roles[r], options.seed,
+                                           first_of_its_role(schedule, roles[r], rank)));
     ranks.back()->start();
   }
-  run.began = Clock::now();
+  hall.start();
   FirstError error;
   if (options.threads) {
     on_threads(ranks, run, options.watchdog, error);
@@ -156,20 +208,55 @@ Execution execute(const Schedule& schedule, Work& work, const ExecuteOptions& op
 
   Execution result;
   result.timeline.engine = "cpu threads";
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    ranks[r]->end();
-    result.peak.push_back(ranks[r]->memory().peak());
-    auto& spans = result.timeline.spans;
-    spans.insert(spans.end(), ranks[r]->spans().begin(), ranks[r]->spans().end());
-    auto& samples = result.timeline.memory;
-    samples.insert(samples.end(), ranks[r]->samples().begin(), ranks[r]->samples().end());
+  for (const auto& rank : ranks) {
+    rank->end();
+    result.peak.push_back(rank->memory().peak());
+    append(result.timeline.spans, rank->spans());
+    append(result.timeline.memory, rank->samples());
   }
-  const auto by_place = [](const auto& a, const auto& b) {
-    return std::tie(a.step, a.role, a.op) < std::tie(b.step, b.role, b.op);
-  };
-  std::sort(result.timeline.spans.begin(), result.timeline.spans.end(), by_place);
-  std::stable_sort(result.timeline.memory.begin(), result.timeline.memory.end(), by_place);
+  sort_by_place(result.timeline);
   add_steps(result.timeline, schedule, run.programs);
+  return result;
+}
+
+Execution execute_alone(const Schedule& schedule, Work& work, Wire& wire,
+                        const ExecuteOptions& options) {
+  STEPCAST_ASSERT(wire.size() == schedule.mesh.world_size(), "a process for every rank");
+  const int me = wire.rank();
+  const int role = role_of_ranks(schedule)[static_cast<std::size_t>(me)];
+  std::unique_ptr<Rank> rank;  // outlives the threads that read its tensors
+  Peers peers(schedule, wire, options.watchdog, options.end_now);
+  Run run{schedule, work, peers, programs_of(schedule, options.steps), queues_of(schedule)};
+  rank = std::make_unique<Rank>(run, me, role, options.seed, first_of_its_role(schedule, role, me));
+  rank->start();
+  peers.start();
+  try {
+    live(*rank, me, run, options.watchdog);
+  } catch (const std::exception& error) {
+    peers.fail(fmt::format("rank {}: {}", me, error.what()));
+    throw;
+  }
+  if (!peers.failed()) rank->end();
+
+  std::vector<std::byte> mine;
+  put(mine, rank->spans());
+  put(mine, rank->samples());
+  put(mine, std::vector<Bytes>{rank->memory().peak()});
+  put(mine, work.result(me));
+  std::vector<std::vector<std::byte>> all;
+  if (peers.failed() || !peers.settle(mine, all)) throw Hang(peers.failure());
+
+  Execution result;
+  result.timeline.engine = std::string("cpu processes, ") + wire.name();
+  for (const std::vector<std::byte>& theirs : all) {
+    std::size_t at = 0;
+    append(result.timeline.spans, take<Span>(theirs, at));
+    append(result.timeline.memory, take<MemorySample>(theirs, at));
+    append(result.peak, take<Bytes>(theirs, at));
+    result.results.push_back(take<double>(theirs, at));
+  }
+  sort_by_place(result.timeline);
+  if (me == 0) add_steps(result.timeline, schedule, run.programs);
   return result;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 namespace stepcast::runtime {
 namespace {
@@ -11,26 +12,58 @@ namespace {
 // Elements of a collective that its last rank does for everybody: less work than waking them twice.
 constexpr std::int64_t small = 1 << 14;
 
+// A rank's part in a meeting.
+class Seat : public Attendance {
+ public:
+  Seat(Hall& hall, std::shared_ptr<Meeting> meeting, CommIndex comm, int rank, int index, bool real)
+      : hall_(hall),
+        meeting_(std::move(meeting)),
+        comm_(comm),
+        rank_(rank),
+        index_(index),
+        real_(real) {}
+
+  Stage stage() const override {
+    switch (meeting_->stage()) {
+      case Meeting::Stage::gathering: return Stage::gathering;
+      case Meeting::Stage::first:
+      case Meeting::Stage::second: return Stage::under_way;
+      case Meeting::Stage::over: return Stage::over;
+    }
+    return Stage::over;
+  }
+
+  Seconds began() const override { return meeting_->began(); }
+  Seconds ended() const override { return hall_.now(); }
+
+  bool go_on() override {
+    const Meeting::Stage now = meeting_->stage();
+    if (now == Meeting::Stage::first && halves_ == 0) {
+      if (real_) first_half(meeting_->what(), meeting_->all(), index_);
+    } else if (now == Meeting::Stage::second && halves_ == 1) {
+      if (real_) second_half(meeting_->what(), meeting_->all(), index_);
+    } else {
+      return false;
+    }
+    ++halves_;
+    hall_.finish_half(*meeting_, comm_, rank_);
+    return true;
+  }
+
+ private:
+  Hall& hall_;
+  std::shared_ptr<Meeting> meeting_;
+  CommIndex comm_;
+  int rank_;
+  int index_;
+  bool real_;
+  int halves_ = 0;
+};
+
 }  // namespace
 
-void Doorbell::ring() {
-  count_.fetch_add(1);
-  if (!asleep_.load()) return;  // it counts before it lies down
-  { const std::lock_guard<std::mutex> lock(mutex_); }
-  rung_.notify_all();
-}
-
-void Doorbell::sleep(int seen, std::chrono::steady_clock::time_point until) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  asleep_.store(true);
-  rung_.wait_until(lock, until, [&] { return count_.load() != seen; });
-  asleep_.store(false);
-}
-
-Hall::Hall(const Schedule& schedule) : schedule_(schedule) {
+Hall::Hall(const Schedule& schedule) : Transport(schedule) {
   const auto world = static_cast<std::size_t>(schedule.mesh.world_size());
-  standings_.resize(world);
-  for (std::size_t r = 0; r < world; ++r) bells_.push_back(std::make_unique<Doorbell>());
   for (const Communicator& comm : schedule.communicators) {
     std::vector<Group> groups;
     std::vector<int> group_of(world, -1);
@@ -57,10 +90,6 @@ Hall::Group& Hall::group(CommIndex comm, int rank) {
   return groups_[c][static_cast<std::size_t>(group_of_[c][static_cast<std::size_t>(rank)])];
 }
 
-int Hall::group_size(CommIndex comm) const {
-  return schedule_.mesh.size(schedule_.communicators[static_cast<std::size_t>(comm)].axis);
-}
-
 int Hall::index_of(CommIndex comm, int rank) const {
   return index_in_[static_cast<std::size_t>(comm)][static_cast<std::size_t>(rank)];
 }
@@ -69,32 +98,9 @@ void Hall::wake(const Group& group) {
   for (const int rank : group.ranks) bell(rank).ring();
 }
 
-std::string Hall::name(const Standing& s) const {
-  const StepProgram& program =
-      schedule_.roles[static_cast<std::size_t>(s.role)].steps[static_cast<std::size_t>(s.program)];
-  return fmt::format("{} (step {})", op_names(schedule_, program)[static_cast<std::size_t>(s.op)],
-                     s.step);
-}
-
-namespace {
-
-std::string list_of(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  }
-  return text;
-}
-
-std::string words(const Collective& c) {
-  return fmt::format("{} of {} {} elements", to_string(c.kind), c.elements, to_string(c.dtype));
-}
-
-}  // namespace
-
-std::shared_ptr<Meeting> Hall::enter(CommIndex comm, int rank, std::int64_t number,
-                                     const Collective& what, Operands mine,
-                                     const Standing& standing) {
+std::shared_ptr<Attendance> Hall::enter(CommIndex comm, int rank, std::int64_t number,
+                                        const Collective& what, Operands mine,
+                                        const Standing& standing, Seconds ready) {
   Group& here = group(comm, rank);
   std::shared_ptr<Meeting> meeting;
   bool complete = false;
@@ -112,11 +118,12 @@ std::shared_ptr<Meeting> Hall::enter(CommIndex comm, int rank, std::int64_t numb
       throw std::runtime_error(
           fmt::format("ranks disagree on communicator {}: {} entered {} ({}), rank {} {} ({})",
                       schedule_.communicators[static_cast<std::size_t>(comm)].name.str(),
-                      list_of(meeting->entered_), words(meeting->what_), name(meeting->standing_),
-                      rank, words(what), name(standing)));
+                      list_of_ranks(meeting->entered_), in_words(meeting->what_),
+                      name(meeting->standing_), rank, in_words(what), name(standing)));
     }
     meeting->all_[static_cast<std::size_t>(index_of(comm, rank))] = mine;
     meeting->entered_.push_back(rank);
+    meeting->began_ = std::max(meeting->began_, ready);
     complete = meeting->entered_.size() == here.ranks.size();
     // Each rank enters in order, so the complete ones are in front.
     while (!here.meetings.empty() && here.meetings.front()->entered_.size() == here.ranks.size()) {
@@ -124,8 +131,9 @@ std::shared_ptr<Meeting> Hall::enter(CommIndex comm, int rank, std::int64_t numb
       ++here.first;
     }
   }
-  if (!complete) return meeting;
   const bool real = mine.receive != nullptr;
+  auto seat = std::make_shared<Seat>(*this, meeting, comm, rank, index_of(comm, rank), real);
+  if (!complete) return seat;
   Meeting::Stage next = Meeting::Stage::first;
   if (!real || what.elements <= small) {
     for (int i = 0; real && i < group_size(comm); ++i) first_half(what, meeting->all_, i);
@@ -134,7 +142,7 @@ std::shared_ptr<Meeting> Hall::enter(CommIndex comm, int rank, std::int64_t numb
   }
   meeting->stage_.store(next, std::memory_order_release);
   wake(here);
-  return meeting;
+  return seat;
 }
 
 void Hall::finish_half(Meeting& meeting, CommIndex comm, int rank) {
@@ -151,35 +159,8 @@ void Hall::finish_half(Meeting& meeting, CommIndex comm, int rank) {
   wake(here);
 }
 
-void Hall::progress(Seconds at) {
-  if (at > last_progress()) last_progress_.store(at, std::memory_order_relaxed);
-}
-
-void Hall::stand(int rank, const Standing& standing) {
+std::string Hall::who_is_missing() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  standings_[static_cast<std::size_t>(rank)] = standing;
-}
-
-void Hall::fail(const std::string& message) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (failure_.empty()) failure_ = message;
-    failed_.store(true, std::memory_order_release);
-  }
-  for (const auto& each : bells_) each->ring();
-}
-
-std::string Hall::failure() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return failure_;
-}
-
-std::string Hall::who_is_missing() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const auto stands = [&](int rank) {
-    const Standing& s = standings_[static_cast<std::size_t>(rank)];
-    return fmt::format("rank {} {}", rank, s.op < 0 ? "has ended" : "stands at " + name(s));
-  };
   const Meeting* oldest = nullptr;
   std::string text;
   for (std::size_t c = 0; c < groups_.size(); ++c) {
@@ -194,14 +175,15 @@ std::string Hall::who_is_missing() const {
         if (std::find(in.begin(), in.end(), rank) == in.end()) missing.push_back(rank);
       }
       text = fmt::format("{} on communicator {} waits for {}: {} entered", name(meeting.standing_),
-                         schedule_.communicators[c].name.str(), list_of(missing),
-                         list_of(meeting.entered_));
-      for (std::size_t i = 0; i < missing.size() && i < 4; ++i) text += "; " + stands(missing[i]);
+                         schedule_.communicators[c].name.str(), list_of_ranks(missing),
+                         list_of_ranks(meeting.entered_));
+      for (std::size_t i = 0; i < missing.size() && i < 4; ++i)
+        text += "; " + where_stands(missing[i]);
     }
   }
   if (oldest != nullptr) return text;
   for (std::size_t r = 0; r < standings_.size() && r < 4; ++r) {
-    text += (r == 0 ? "" : "; ") + stands(static_cast<int>(r));
+    text += (r == 0 ? "" : "; ") + where_stands(static_cast<int>(r));
   }
   return "no op can go on: " + text;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 namespace stepcast::runtime {
 namespace {
@@ -17,7 +18,8 @@ Rank::Rank(const Run& run, int rank, int role, std::uint64_t seed, bool record)
       role_(role),
       record_(record),
       random_(seed * 1000003 + static_cast<std::uint64_t>(rank)),
-      memory_(run.schedule, role, run.work.has_memory()),
+      real_(run.work.has_memory()),
+      memory_(run.schedule, role, real_),
       steps_(run.programs.size()),
       lanes_(run.schedule.lanes.size()),
       streams_(run.schedule.streams.size()),
@@ -70,6 +72,25 @@ Rank::StepState& Rank::state(int step) {
     state.views.resize(static_cast<std::size_t>(queues.views), nullptr);
   }
   return state;
+}
+
+// When the last of what it waits for ended.
+Seconds Rank::awaited_end(At at) {
+  const Op& o = op(at);
+  Seconds end = 0;
+  if (o.kind == OpKind::host_wait && o.wait_target != WaitTarget::ops) {
+    for (std::size_t s = 0; s < streams_.size(); ++s) {
+      if (o.wait_target == WaitTarget::stream && static_cast<StreamIndex>(s) != o.wait_stream) {
+        continue;
+      }
+      end = std::max(end, streams_[s].last_end);
+    }
+    return end;
+  }
+  for (const OpRef ref : run_.schedule.at_refs(o.waits)) {
+    if (const auto awaited = resolve(at.step, ref)) end = std::max(end, state(*awaited).ended_at);
+  }
+  return end;
 }
 
 Rank::At Rank::head(Cursor& cursor, std::vector<std::vector<OpIndex>> Queues::*lists,
@@ -157,15 +178,16 @@ bool Rank::done() const {
                      [&](const Stream& s) { return ended(s.cursor); });
 }
 
-std::optional<Seconds> Rank::next_end() const {
+std::optional<Seconds> Rank::next_end(Seconds time) const {
   std::optional<Seconds> next;
-  const auto offer = [&](Seconds until) { next = std::min(next.value_or(until), until); };
-  const Seconds now = run_.now();
+  const auto offer = [&](Seconds until) {
+    if (until > time) next = std::min(next.value_or(until), until);
+  };
   for (const Lane& lane : lanes_) {
-    if (lane.begun && lane.until > now) offer(lane.until);
+    if (lane.begun) offer(lane.until);
   }
   for (const Stream& stream : streams_) {
-    if (stream.timed) offer(stream.until);
+    if (stream.begun) offer(stream.until);
   }
   return next;
 }
@@ -180,7 +202,7 @@ void Rank::say_where_it_stands() const {
     at = self.head(self.streams_[s].cursor, &Queues::streams, s);
   }
   const int program = at.op < 0 ? 0 : run_.programs[static_cast<std::size_t>(at.step)];
-  run_.hall.stand(rank_, {role_, at.step, program, at.op});
+  run_.transport.stand(rank_, {role_, at.step, program, at.op});
 }
 
 // ---- Lanes --------------------------------------------------------------------------------------
@@ -194,9 +216,11 @@ bool Rank::advance_lane(std::size_t which) {
       lane.lock >= 0 && now_op.kind != OpKind::host_wait && now_op.kind != OpKind::storage;
   const auto lock = static_cast<std::size_t>(std::max<int>(lane.lock, 0));
   if (!lane.begun) {
-    if (runs_on_stream(now_op) && ahead_ >= launch_queue) return false;
-    if (locks && locked_[lock]) return false;
-    lane.begin = run_.now();
+    if ((runs_on_stream(now_op) && ahead_ >= launch_queue) || (locks && locked_[lock])) {
+      lane.held = true;
+      return false;
+    }
+    lane.begin = std::exchange(lane.held, false) || real_ ? run_.now() : lane.until;
     const OpContext c = context(at);
     if (now_op.kind == OpKind::storage) {
       bind(at);
@@ -214,15 +238,18 @@ bool Rank::advance_lane(std::size_t which) {
   if (lane.until > lane.begin && run_.now() < lane.until) return false;
   if (!may_go_on(lane, at)) return false;
   if (locks && lane.until > lane.begin) locked_[lock] = false;
-  issue(at);
+  const Seconds takes = lane.until - lane.begin;
+  const bool waited = now_op.kind == OpKind::host_wait;
+  if (waited) lane.until = std::max(lane.until, awaited_end(at));
+  if (real_) lane.until = std::max(lane.until, run_.now());
+  issue(at, lane.until);
   lane.begun = false;
   ++lane.cursor.at;
   if (now_op.kind == OpKind::host_work || now_op.kind == OpKind::host_wait ||
       now_op.kind == OpKind::storage) {
-    const bool waited = now_op.kind == OpKind::host_wait;
     state(at).issued_at = lane.begin;
-    record(at, lane.begin, run_.now(), lane.until - lane.begin, waited ? Bound::wait : Bound::host,
-           {});
+    state(at).ended_at = lane.until;
+    record(at, lane.begin, lane.until, takes, waited ? Bound::wait : Bound::host, {});
   }
   return true;
 }
@@ -250,7 +277,7 @@ void Rank::bind(At at) {
   for (const Range range : {o.reads, o.writes}) {
     for (const View& view : run_.schedule.at_views(range)) {
       std::byte* start = memory_.at(view.buffer);
-      if (start == nullptr && run_.work.has_memory()) {
+      if (start == nullptr && real_) {
         const StepProgram& program = run_.schedule.roles[static_cast<std::size_t>(role_)]
                                          .steps[static_cast<std::size_t>(c.program)];
         throw std::runtime_error(
@@ -263,11 +290,11 @@ void Rank::bind(At at) {
   }
 }
 
-void Rank::issue(At at) {
+void Rank::issue(At at, Seconds when) {
   const Op& o = op(at);
   OpState& mine = state(at);
   mine.issued = true;
-  mine.issued_at = run_.now();
+  mine.issued_at = when;
   switch (o.kind) {
     case OpKind::alloc:
       memory_.alloc(o.buffer);

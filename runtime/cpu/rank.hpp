@@ -11,7 +11,9 @@
 //   stream    takes its ops in program order once they are issued and its waits are met
 //   free      memory goes back to its pool when the streams of the rule have passed it, and is
 //             poisoned when the pool's stream begins its next op, the first that could use it again
-//   timed     an op that takes seconds (replay) occupies its queue, not the thread
+//   timed     an op that takes seconds (replay) occupies its queue, not the thread. It begins when
+//             what it waited for ended, not when the thread woke up to see that, as on a GPU, whose
+//             streams need nobody to wake them: lateness does not add up from op to op
 //
 // A lane runs at most 1,024 ops ahead of the streams, like the launch queue of a GPU.
 // Tested by tests/unit/runtime/executor_test.cpp.
@@ -24,9 +26,9 @@
 #include <random>
 #include <vector>
 
-#include "runtime/cpu/meeting.hpp"
 #include "runtime/cpu/memory.hpp"
 #include "runtime/cpu/queues.hpp"
+#include "runtime/cpu/transport.hpp"
 #include "runtime/work.hpp"
 #include "sim/schedule/timeline.hpp"
 
@@ -36,15 +38,11 @@ namespace stepcast::runtime {
 struct Run {
   const Schedule& schedule;
   Work& work;
-  Hall& hall;
+  Transport& transport;
   std::vector<int> programs;                // by executed step
   std::vector<std::vector<Queues>> queues;  // by role, program
-  std::chrono::steady_clock::time_point began;
-  bool record_spans = true;
 
-  Seconds now() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  }
+  Seconds now() const { return transport.now(); }
 };
 
 class Rank {
@@ -54,8 +52,8 @@ class Rank {
   // Lets one queue go on by one op. False when none can.
   bool advance();
   bool done() const;
-  // When a timed op of this rank ends; nothing when none is running.
-  std::optional<Seconds> next_end() const;
+  // The next end of a timed op of this rank after `time`; nothing when none is running.
+  std::optional<Seconds> next_end(Seconds time) const;
   void say_where_it_stands() const;
 
   std::vector<Span>& spans() { return spans_; }
@@ -71,6 +69,7 @@ class Rank {
     std::int8_t passed = 0;  // stream queues that a free has passed
     Block* freed = nullptr;
     Seconds issued_at = 0;
+    Seconds ended_at = 0;
   };
   struct StepState {
     std::vector<OpState> ops;
@@ -87,15 +86,15 @@ class Rank {
   struct Lane {
     Cursor cursor;
     bool begun = false;  // its head has been turned to, and holds the lane until `until` at least
+    bool held = false;   // its head could not begin when its turn came
     Seconds begin = 0, until = 0;
     std::int16_t lock = -1;
   };
   struct Stream {
     Cursor cursor;
-    bool timed = false;
+    bool begun = false;  // its head has, and ends at `until` at the earliest
     Seconds begin = 0, until = 0;
-    std::shared_ptr<Meeting> meeting;  // its head is a collective that has been entered
-    bool first_done = false, second_done = false;
+    std::shared_ptr<Attendance> attendance;  // its head is a collective that has been entered
     Seconds entered = 0;
     // Memory of its pool that its next op may be the first to use again.
     std::vector<Block*> reusable;
@@ -117,19 +116,21 @@ class Rank {
   At head(Cursor& cursor, std::vector<std::vector<OpIndex>> Queues::*lists, std::size_t which);
   std::optional<At> resolve(int step, OpRef ref);
   bool awaited_done(At at);
+  Seconds awaited_end(At at);
   void release_if_awaited_done();
   bool drained(At upto, StreamIndex stream);
   OpContext context(At at);
 
   bool advance_lane(std::size_t lane);
   bool may_go_on(const Lane& lane, At at);
-  void issue(At at);
+  void issue(At at, Seconds when);
   bool advance_stream(std::size_t stream);
   bool advance_collective(Stream& stream, At at);
   void pass_free(At at);
   void give_back(At at);
   void poison_reusable(Stream& stream);
-  void finish(Stream& stream, At at, Seconds start, Seconds solo, Bound bound, At cause,
+  Seconds ready_since(const Stream& stream, At at);
+  void finish(Stream& stream, At at, Seconds end, Seconds solo, Bound bound, At cause,
               Seconds peer_wait = 0);
   void bind(At at);
   void record(At at, Seconds start, Seconds end, Seconds solo, Bound bound, At cause,
@@ -142,6 +143,7 @@ class Rank {
   bool record_;
   std::mt19937_64 random_;
   std::vector<std::size_t> preference_;  // lanes, then streams
+  bool real_;                            // ops compute, and take the time that takes
   RankMemory memory_;
   std::vector<StepState> steps_;
   std::vector<Lane> lanes_;

@@ -23,84 +23,73 @@ bool Rank::advance_stream(std::size_t which) {
     if (!awaited_done(at)) return false;
     mine.done = true;
     for (const OpRef ref : run_.schedule.at_refs(o.waits)) {
-      if (const auto awaited = resolve(at.step, ref)) stream.wait = *awaited;
+      const auto awaited = resolve(at.step, ref);
+      if (!awaited || state(*awaited).ended_at < stream.wait_end) continue;
+      stream.wait = *awaited;
+      stream.wait_end = state(*awaited).ended_at;
     }
-    stream.wait_end = run_.now();
     ++stream.cursor.at;
     return true;
   }
   if (o.kind == OpKind::collective) return advance_collective(stream, at);
-  if (!stream.timed) {
+  if (!stream.begun) {
     poison_reusable(stream);
-    stream.begin = run_.now();
+    stream.begin = real_ ? run_.now() : ready_since(stream, at);
     run_.work.run(context(at));
-    const Seconds takes = run_.work.duration(context(at));
-    stream.until = stream.begin + takes;
-    stream.timed = takes > 0;
-    if (stream.timed) return true;
+    stream.until = stream.begin + run_.work.duration(context(at));
+    stream.begun = true;
   }
-  if (stream.timed && run_.now() < stream.until) return false;
-  stream.timed = false;
-  finish(stream, at, stream.begin, stream.until - stream.begin, Bound::start, {});
+  if (run_.now() < stream.until) return false;
+  const Seconds end = real_ ? run_.now() : stream.until;
+  finish(stream, at, end, stream.until - stream.begin, Bound::start, {});
   return true;
 }
 
-// Entered, first half, second half, and (replay) the time that it takes.
+// Entered, worked on by all, and (replay) the time that it takes.
 bool Rank::advance_collective(Stream& stream, At at) {
   const Op& o = op(at);
   const auto c = static_cast<std::size_t>(o.comm);
   Comm& comm = comms_[c];
   const At turn = head(comm.cursor, &Queues::communicators, c);
   if (turn.step != at.step || turn.op != at.op) return false;  // another stream's is before it
-  const bool real = run_.work.has_memory();
-  if (!stream.meeting) {
+  if (!stream.attendance) {
     poison_reusable(stream);
-    const Operands operands = real ? run_.work.operands(context(at)) : Operands{};
-    stream.entered = run_.now();
-    stream.meeting = run_.hall.enter(
+    const Operands operands = real_ ? run_.work.operands(context(at)) : Operands{};
+    stream.entered = real_ ? run_.now() : std::max(ready_since(stream, at), comm.last_end);
+    stream.attendance = run_.transport.enter(
         o.comm, rank_, comm.entered++, {o.collective, o.reduction, o.dtype, o.elements, o.root},
-        operands, {role_, at.step, run_.programs[static_cast<std::size_t>(at.step)], at.op});
-    stream.first_done = stream.second_done = false;
+        operands, {role_, at.step, run_.programs[static_cast<std::size_t>(at.step)], at.op},
+        stream.entered);
     return true;
   }
-  Meeting& meeting = *stream.meeting;
-  const int me = run_.hall.index_of(o.comm, rank_);
-  if (!stream.first_done) {
-    if (meeting.stage() == Meeting::Stage::gathering) return false;
-    stream.begin = run_.now();
-    if (meeting.stage() == Meeting::Stage::over) {
-      stream.first_done = stream.second_done = true;
-      stream.until = stream.begin + run_.work.duration(context(at));
-      stream.timed = true;
-      return true;
-    }
-    if (real) first_half(meeting.what(), meeting.all(), me);
-    stream.first_done = true;
-    run_.hall.finish_half(meeting, o.comm, rank_);
+  Attendance& attendance = *stream.attendance;
+  const bool own_time = run_.transport.takes_its_own_time();
+  if (!stream.begun) {
+    if (attendance.stage() == Attendance::Stage::gathering) return false;
+    stream.begin = attendance.began();
+    stream.until = stream.begin + (own_time ? 0 : run_.work.duration(context(at)));
+    stream.begun = true;
     return true;
   }
-  if (!stream.second_done) {
-    if (meeting.stage() == Meeting::Stage::first) return false;
-    if (real) second_half(meeting.what(), meeting.all(), me);
-    stream.second_done = true;
-    run_.hall.finish_half(meeting, o.comm, rank_);
-    stream.until = stream.begin + run_.work.duration(context(at));
-    stream.timed = true;
-    return true;
-  }
-  if (meeting.stage() != Meeting::Stage::over || run_.now() < stream.until) return false;
-  stream.timed = false;
-  stream.meeting.reset();
-  if (real) run_.work.finished(context(at));
+  if (attendance.go_on()) return true;
+  if (attendance.stage() != Attendance::Stage::over || run_.now() < stream.until) return false;
+  const Seconds end = own_time || real_ ? attendance.ended() : stream.until;
+  stream.attendance.reset();
+  if (real_) run_.work.finished(context(at));
   ++comm.cursor.at;
   const At before = std::exchange(comm.last, at);
-  const Seconds comm_end = std::exchange(comm.last_end, run_.now());
+  const Seconds comm_end = std::exchange(comm.last_end, end);
   const bool queued = before.op >= 0 && comm_end >= stream.last_end &&
                       comm_end >= stream.wait_end && comm_end >= state(at).issued_at;
-  finish(stream, at, stream.begin, stream.until - stream.begin,
+  finish(stream, at, end, own_time ? end - stream.begin : stream.until - stream.begin,
          queued ? Bound::communicator : Bound::start, queued ? before : At{},
          stream.begin - stream.entered);
   return true;
+}
+
+// Since when its head could have begun.
+Seconds Rank::ready_since(const Stream& stream, At at) {
+  return std::max({state(at).issued_at, stream.last_end, stream.wait_end});
 }
 
 void Rank::pass_free(At at) {
@@ -135,16 +124,17 @@ void Rank::release_if_awaited_done() {
   }
 }
 
-void Rank::finish(Stream& stream, At at, Seconds start, Seconds solo, Bound bound, At cause,
+void Rank::finish(Stream& stream, At at, Seconds end, Seconds solo, Bound bound, At cause,
                   Seconds peer_wait) {
   OpState& mine = state(at);
   mine.done = true;
+  mine.ended_at = end;
   --ahead_;
   ++stream.cursor.at;
   if (!waiting_frees_.empty()) release_if_awaited_done();
   if (record_) {
     if (bound == Bound::start) {
-      const Seconds latest = std::max({mine.issued_at, stream.last_end, stream.wait_end});
+      const Seconds latest = ready_since(stream, at);
       if (latest == mine.issued_at) {
         bound = Bound::host;
       } else if (latest == stream.wait_end && stream.wait.op >= 0) {
@@ -155,10 +145,11 @@ void Rank::finish(Stream& stream, At at, Seconds start, Seconds solo, Bound boun
         cause = stream.last;
       }
     }
-    record(at, start, run_.now(), solo, bound, cause, peer_wait);
+    record(at, stream.begin, end, solo, bound, cause, peer_wait);
   }
+  stream.begun = false;
   stream.last = at;
-  stream.last_end = run_.now();
+  stream.last_end = end;
   stream.wait = {};
   stream.wait_end = 0;
 }

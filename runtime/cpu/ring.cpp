@@ -18,29 +18,50 @@ Chunk chunk_of(std::int64_t elements, int ranks, int index) {
   return {begin, elements * (index + 1) / ranks - begin};
 }
 
+// The steps of a sum around n ranks, element by element.
+template <typename Stored>
+class Hops {
+ public:
+  using Real = typename Number<Stored>::Real;
+
+  Hops(Reduction reduction, int ranks)
+      : max_(reduction == Reduction::max), average_(reduction == Reduction::avg), ranks_(ranks) {
+    if constexpr (floating) {
+      if (average_) scale_ = Real(1) / static_cast<Real>(ranks);
+    }
+  }
+  Real first(Real own) const { return rounded(scaled(own)); }
+  Real next(Real sum, Real own) const {
+    const Real x = scaled(own);
+    return rounded(max_ ? std::max(sum, x) : static_cast<Real>(sum + x));
+  }
+  Real last(Real sum) const {
+    return average_ && !floating ? static_cast<Real>(sum / static_cast<Real>(ranks_)) : sum;
+  }
+
+ private:
+  static constexpr bool floating = std::is_floating_point_v<Real>;
+  static Real rounded(Real x) { return Number<Stored>::load(Number<Stored>::store(x)); }
+  Real scaled(Real x) const { return average_ && floating ? static_cast<Real>(x * scale_) : x; }
+
+  bool max_, average_;
+  int ranks_;
+  Real scale_ = 1;
+};
+
 template <typename Stored>
 void reduce_chunk(const Collective& c, const std::vector<Operands>& all, Chunk from, int last,
                   std::byte* to, std::int64_t to_at) {
-  using Real = typename Number<Stored>::Real;
   const int ranks = static_cast<int>(all.size());
-  constexpr bool floating = std::is_floating_point_v<Real>;
-  const bool average = c.reduction == Reduction::avg;
-  Real scale = 1;
-  if constexpr (floating) scale = average ? Real(1) / static_cast<Real>(ranks) : Real(1);
+  const Hops<Stored> hops(c.reduction, ranks);
   for (std::int64_t e = 0; e < from.count; ++e) {
     const auto input = [&](int hop) {
       const auto rank = static_cast<std::size_t>((last + 1 + hop) % ranks);
-      const Real x = load<Stored>(all[rank].send, from.begin + e);
-      return average && floating ? static_cast<Real>(x * scale) : x;
+      return load<Stored>(all[rank].send, from.begin + e);
     };
-    Real sum = input(0);
-    for (int hop = 1; hop < ranks; ++hop) {
-      const Real x = input(hop);
-      sum = c.reduction == Reduction::max ? std::max(sum, x) : static_cast<Real>(sum + x);
-      sum = Number<Stored>::load(Number<Stored>::store(sum));
-    }
-    if (average && !floating) sum = static_cast<Real>(sum / static_cast<Real>(ranks));
-    store<Stored>(to, to_at + e, sum);
+    auto sum = hops.first(input(0));
+    for (int hop = 1; hop < ranks; ++hop) sum = hops.next(sum, input(hop));
+    store<Stored>(to, to_at + e, hops.last(sum));
   }
 }
 
@@ -55,6 +76,38 @@ void copy_bytes(std::byte* to, const std::byte* from, Bytes bytes) {
 }
 
 }  // namespace
+
+void first_hop(const Collective& c, int ranks, const std::byte* own, std::int64_t count,
+               std::byte* sum) {
+  visit(c.dtype, [&](auto stored) {
+    using Stored = decltype(stored);
+    const Hops<Stored> hops(c.reduction, ranks);
+    for (std::int64_t e = 0; e < count; ++e) {
+      store<Stored>(sum, e, hops.first(load<Stored>(own, e)));
+    }
+  });
+}
+
+void next_hop(const Collective& c, int ranks, const std::byte* own, std::int64_t count,
+              std::byte* sum) {
+  visit(c.dtype, [&](auto stored) {
+    using Stored = decltype(stored);
+    const Hops<Stored> hops(c.reduction, ranks);
+    for (std::int64_t e = 0; e < count; ++e) {
+      store<Stored>(sum, e, hops.next(load<Stored>(sum, e), load<Stored>(own, e)));
+    }
+  });
+}
+
+void last_hop(const Collective& c, int ranks, std::byte* sum, std::int64_t count) {
+  visit(c.dtype, [&](auto stored) {
+    using Stored = decltype(stored);
+    const Hops<Stored> hops(c.reduction, ranks);
+    for (std::int64_t e = 0; e < count; ++e) {
+      store<Stored>(sum, e, hops.last(load<Stored>(sum, e)));
+    }
+  });
+}
 
 void first_half(const Collective& c, const std::vector<Operands>& all, int me) {
   const int ranks = static_cast<int>(all.size());

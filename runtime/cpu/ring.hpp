@@ -1,6 +1,6 @@
 #pragma once
-// The arithmetic of collectives over shared memory: ranks are threads, so each reads its peers'
-// tensors where they lie.
+// The arithmetic of collectives. Ranks that are threads read their peers' tensors where they lie:
+// two halves. Ranks that are processes add hop by hop, with the same result (wire_ring.hpp).
 //
 // As in a ring, a tensor is cut in one chunk a rank; chunk c is summed along rank c+1, c+2, ..., c
 // and rounded to its dtype at every hop, so results depend on the number of ranks, never on who
@@ -40,5 +40,13 @@ struct Collective {
 // `me` is this rank's index in the group; `all` every rank's operands.
 void first_half(const Collective& collective, const std::vector<Operands>& all, int me);
 void second_half(const Collective& collective, const std::vector<Operands>& all, int me);
+
+// The steps of a sum around a ring: the first rank's own input, what each later rank adds to the
+// sum that came to it, and what the last does to it.
+void first_hop(const Collective& collective, int ranks, const std::byte* own, std::int64_t count,
+               std::byte* sum);
+void next_hop(const Collective& collective, int ranks, const std::byte* own, std::int64_t count,
+              std::byte* sum);
+void last_hop(const Collective& collective, int ranks, std::byte* sum, std::int64_t count);
 
 }  // namespace stepcast::runtime

@@ -110,6 +110,31 @@ void Trainer::end(int rank, std::byte* const* memory) {
   }
 }
 
+std::vector<double> Trainer::result(int rank) const {
+  const RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  std::vector<double> all = state.loss;
+  for (const auto& tensor : state.final_parameters) {
+    all.insert(all.end(), tensor.begin(), tensor.end());
+  }
+  return all;
+}
+
+void Trainer::adopt(int rank, const std::vector<double>& result) {
+  RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  auto at = result.begin();
+  const auto next = [&](std::int64_t count) {
+    STEPCAST_ASSERT(result.end() - at >= count, "a result has losses and every tensor");
+    const std::vector<double> values(at, at + count);
+    at += count;
+    return values;
+  };
+  state.loss = next(data_.steps);
+  state.final_parameters.clear();
+  for (int t = 0; t < shape_.tensors(); ++t) {
+    state.final_parameters.push_back(next(shape_.elements(t)));
+  }
+}
+
 const Tensors& Trainer::parameters(int rank) const {
   return ranks_[static_cast<std::size_t>(rank)].final_parameters;
 }

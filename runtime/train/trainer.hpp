@@ -58,6 +58,10 @@ class Trainer : public Work {
   // Programs to execute: the steps, and DDP's constructor before them where the schedule has it.
   int executed_steps() const { return data_.steps + before_; }
 
+  // What rank `rank` holds at the end, from its process to that of rank 0.
+  std::vector<double> result(int rank) const override;
+  void adopt(int rank, const std::vector<double>& result);
+
   // After the run: the elements that a rank's persistent parameters hold, by tensor; NaN where it
   // holds none.
   const Tensors& parameters(int rank) const;

@@ -2,7 +2,7 @@
 # check.sh ROOT: what the compiler cannot see. Prints one line a violation, exits 1 when there is any.
 #
 #   1. A folder includes only folders of a lower rank (table below): arrows point down.
-#   2. SimGrid is included only under sim/engines, CUDA and NCCL only under runtime/.
+#   2. SimGrid is included only under sim/engines, CUDA, NCCL and MPI only under runtime/.
 #   3. No file names the machine it was written on or a package mirror: absolute home and work
 #      folders, hosts of this machine's /etc/apt.
 #   4. A page of docs/ that a comment names is there, and so is the rule or section of sources.md.
@@ -70,6 +70,7 @@ only() {  # PATTERN FOLDER NAME
 only 'simgrid/|xbt/|smpi/' sim/engines SimGrid
 only 'cuda|cublas|nvToolsExt|nvml' runtime CUDA
 only 'nccl\.h' runtime NCCL
+only 'mpi\.h' runtime/mpi MPI
 
 # ---- 3: nothing of the machine it was written on
 hosts=$(grep -rhoE 'https?://[^/ ]+' /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null |

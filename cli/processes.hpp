@@ -1,0 +1,19 @@
+#pragma once
+// A command whose process is one rank of several, started by mpirun or `stepcast launch`.
+
+#include <functional>
+
+#include "cli/command.hpp"
+#include "runtime/cpu/executor.hpp"
+
+namespace stepcast::cli {
+
+// Prepares on every rank, and runs when all are prepared; what is wrong with the input is said
+// once, by rank 0. A rank whose run fails says so with its number and ends with exit code 1.
+int as_one_rank(runtime::Wire& wire, const std::function<Run()>& prepare);
+
+// SIGTERM and SIGINT set it from here on: mpirun ends the ranks of a run whose first has died, and
+// they are to say what they waited for.
+const std::atomic<bool>* end_on_signals();
+
+}  // namespace stepcast::cli
