@@ -45,6 +45,8 @@ reset; echo '#include <cuda_runtime.h>' >"$tree/sim/engines/fluid/fluid.cpp"
 expect "CUDA outside the runtime" '^layering: sim/engines/fluid/fluid.cpp:1: CUDA'
 reset; echo '#include "nccl.h"' >"$tree/cli/main.cpp"
 expect "NCCL outside the runtime" 'cli/main.cpp:1: NCCL'
+reset; echo '#include <mpi.h>' >"$tree/cli/main.cpp"
+expect "MPI outside its plugin" 'cli/main.cpp:1: MPI'
 reset; echo 'see /home/someone/notes' >"$tree/README.md"
 expect "a folder of one machine" '^layering: README.md:1: names a place'
 reset; echo '// see docs/lost.md' >"$tree/models/m.cpp"
