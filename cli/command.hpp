@@ -29,6 +29,8 @@ extern const Command volume_command;
 extern const Command topo_command;
 extern const Command nccl_command;
 extern const Command collectives_command;
+extern const Command calibrate_command;
+extern const Command validate_command;
 
 // Writes to stdout; a closed pipe is no error.
 void print(const std::string& text);

@@ -117,7 +117,8 @@ const std::vector<std::string>& collective_keys() {
                                              "gpudirect_rdma",
                                              "nccl_version",
                                              "nccl",
-                                             "measured_collectives"};
+                                             "measured_collectives",
+                                             "calibration"};
   return keys;
 }
 

@@ -45,6 +45,7 @@ string(
   libcli11-dev
   nlohmann-json3-dev
   libpugixml-dev
+  zlib1g-dev
   pkg-config)
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
     "headers, static libraries and the CMake package of stepcast")

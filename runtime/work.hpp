@@ -32,6 +32,9 @@ class Work {
 
   // Whether buffers are to exist.
   virtual bool has_memory() const = 0;
+  // Whether collectives move bytes, in tensors of the Work's own where buffers do not exist; they
+  // then take the time that takes.
+  virtual bool moves() const { return has_memory(); }
   // Persistent buffers get their first content; `memory` by buffer, null for the others.
   virtual void start(int rank, std::byte* const* memory) = 0;
   // Everything is done; the persistent buffers once more.

@@ -19,6 +19,7 @@ Rank::Rank(const Run& run, int rank, int role, std::uint64_t seed, bool record)
       record_(record),
       random_(seed * 1000003 + static_cast<std::uint64_t>(rank)),
       real_(run.work.has_memory()),
+      moves_(run.work.moves()),
       memory_(run.schedule, role, real_),
       steps_(run.programs.size()),
       lanes_(run.schedule.lanes.size()),

@@ -144,6 +144,7 @@ class Rank {
   std::mt19937_64 random_;
   std::vector<std::size_t> preference_;  // lanes, then streams
   bool real_;                            // ops compute, and take the time that takes
+  bool moves_;                           // collectives do
   RankMemory memory_;
   std::vector<StepState> steps_;
   std::vector<Lane> lanes_;

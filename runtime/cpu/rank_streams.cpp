@@ -54,7 +54,7 @@ bool Rank::advance_collective(Stream& stream, At at) {
   if (turn.step != at.step || turn.op != at.op) return false;  // another stream's is before it
   if (!stream.attendance) {
     poison_reusable(stream);
-    const Operands operands = real_ ? run_.work.operands(context(at)) : Operands{};
+    const Operands operands = moves_ ? run_.work.operands(context(at)) : Operands{};
     stream.entered = real_ ? run_.now() : std::max(ready_since(stream, at), comm.last_end);
     stream.attendance = run_.transport.enter(
         o.comm, rank_, comm.entered++, {o.collective, o.reduction, o.dtype, o.elements, o.root},
@@ -63,7 +63,7 @@ bool Rank::advance_collective(Stream& stream, At at) {
     return true;
   }
   Attendance& attendance = *stream.attendance;
-  const bool own_time = run_.transport.takes_its_own_time();
+  const bool own_time = run_.transport.takes_its_own_time() || (moves_ && !real_);
   if (!stream.begun) {
     if (attendance.stage() == Attendance::Stage::gathering) return false;
     stream.begin = attendance.began();

@@ -214,12 +214,17 @@ int Collectives::nodes(Axis axis) const {
 
 namespace {
 
-// The measured time is that of one communicator on its nodes. Where several share them, their
-// common links still bound it from below; where one is alone, what it was measured to take is what
-// its links took.
+// The most communicators of an axis that share a node.
+int siblings_of(const AxisPlan& plan) {
+  std::size_t most = 1;
+  for (const NodeGroups& node : plan.groups.nodes) most = std::max(most, node.members.size());
+  return static_cast<int>(most);
+}
+
+// Where several communicators share the nodes and the time is of one alone, their common links
+// still bound it from below; else what it was measured to take is what its links took.
 void use_measured(const AxisPlan& plan, CollectiveCost* cost) {
-  bool alone = true;
-  for (const NodeGroups& node : plan.groups.nodes) alone = alone && node.members.size() == 1;
+  const bool alone = cost->measured->siblings == siblings_of(plan);
   cost->seconds = cost->measured->seconds;
   cost->provenance = cost->measured->provenance();
   for (LinkLoad& load : cost->loads) {
@@ -230,6 +235,20 @@ void use_measured(const AxisPlan& plan, CollectiveCost* cost) {
       cost->provenance = worse(cost->provenance, Provenance::modelled);
     }
   }
+}
+
+MeasuredShare share_of(const std::vector<MeasuredShare>& measured, double channels) {
+  if (channels <= measured.front().channels) return measured.front();
+  for (std::size_t i = 1; i < measured.size(); ++i) {
+    const MeasuredShare& below = measured[i - 1];
+    const MeasuredShare& above = measured[i];
+    if (channels > above.channels) continue;
+    const double part = (channels - below.channels) / (above.channels - below.channels);
+    const bool both = below.memory >= 0 && above.memory >= 0;
+    return {channels, below.sm + part * (above.sm - below.sm),
+            both ? below.memory + part * (above.memory - below.memory) : -1};
+  }
+  return measured.back();
 }
 
 }  // namespace
@@ -268,7 +287,12 @@ CollectiveCost Collectives::cost(Axis axis, CollectiveKind kind, Bytes bytes, Dt
     cost.seconds = std::max(cost.seconds, cost.loads.back().seconds);
   }
   const int sms = impl_->cluster.machine.gpu.sm_count;
-  if (sms > 0) {
+  if (!impl_->options.interference.empty()) {
+    const MeasuredShare share =
+        share_of(impl_->options.interference, static_cast<double>(choice.launch.launched));
+    cost.sm_share = share.sm;
+    if (share.memory >= 0) cost.hbm_share = share.memory;
+  } else if (sms > 0) {
     cost.sm_share = std::min(1.0, static_cast<double>(choice.launch.launched) / sms);
   }
   // By ring counting each byte sent is read, written into the neighbour's buffer and read or
@@ -277,7 +301,8 @@ CollectiveCost Collectives::cost(Axis axis, CollectiveKind kind, Bytes bytes, Dt
   cost.bytes_sent_intra = unit.sent_intra * size;
   cost.bytes_sent_inter = unit.sent_inter * size;
   if (impl_->options.measured) {
-    cost.measured = impl_->options.measured->find(kind, ranks, slowest->comm().nodes, bytes);
+    cost.measured = impl_->options.measured->find(kind, ranks, slowest->comm().nodes, bytes,
+                                                  siblings_of(plan), dtype);
     if (cost.measured) use_measured(plan, &cost);
   }
   cost.busbw_gbps = bus_bandwidth_gbps(kind, bytes, cost.seconds, ranks);

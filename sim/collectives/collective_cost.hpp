@@ -47,19 +47,30 @@ struct CollectiveCost {
   CollectiveChoice choice;
   Seconds seconds = 0;  // alone (with its siblings)
   std::vector<LinkLoad> loads;
-  double sm_share = 0;          // of the GPU's SMs while it runs
-  double hbm_bytes = 0;         // read and written on the GPU
-  double bytes_sent_intra = 0;  // per GPU, over NVLink or PCIe within the node
-  double bytes_sent_inter = 0;  // per GPU, averaged over the node's GPUs, over NICs
-  double busbw_gbps = 0;        // nccl-tests' definition, GB/s
+  double sm_share = 0;              // of the GPU's SMs while it runs
+  double hbm_bytes = 0;             // read and written on the GPU
+  std::optional<double> hbm_share;  // of its bandwidth while it runs, where that was measured
+  double bytes_sent_intra = 0;      // per GPU, over NVLink or PCIe within the node
+  double bytes_sent_inter = 0;      // per GPU, averaged over the node's GPUs, over NICs
+  double busbw_gbps = 0;            // nccl-tests' definition, GB/s
   Provenance provenance = Provenance::modelled;
   std::optional<MeasuredTime> measured;  // what a measured table says, where it answered
+};
+
+// How much of the SMs a collective of so many channels takes from a product beside it, and of the
+// memory from a stream, as somebody measured: 1 - alone / beside. Rising channels, interpolated
+// between, constant outside. Memory below 0: not measured.
+struct MeasuredShare {
+  double channels = 0;
+  double sm = 0;
+  double memory = -1;
 };
 
 struct CollectiveOptions {
   std::string nccl_version = "2.28.9";  // or "2.30.7"
   nccl::Environment environment = {};
   std::shared_ptr<const MeasuredTable> measured = nullptr;
+  std::vector<MeasuredShare> interference = {};
 };
 
 // All communicators of a mesh on a cluster. Searches graphs once per axis, when the axis is first

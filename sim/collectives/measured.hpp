@@ -7,7 +7,10 @@
 //
 // Between two measured sizes the time is interpolated on logarithms of both; below the smallest it
 // is that of the smallest, above the largest it grows with the size. Only an exact match of ranks
-// and nodes answers. The file is written by `stepcast nccl import` and can be written by hand:
+// and nodes answers. Where several communicators of an axis share their nodes (HSDP's replicas: one
+// a GPU of the node), a series that was measured with as many `siblings` at work goes first, then
+// one of a communicator alone; so does one of the very dtype. The file is written by `stepcast nccl
+// import` and can be written by hand (calibrations hold the same: sim/calibration):
 //
 //   [[measured]]
 //   op = "all_reduce"
@@ -24,24 +27,22 @@
 #include <string_view>
 #include <vector>
 
+#include "base/measured.hpp"
 #include "base/provenance.hpp"
+#include "base/toml.hpp"
 #include "base/units.hpp"
 #include "sim/collectives/nccl_tests_log.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace stepcast {
 
-enum class MeasuredHow : std::uint8_t { measured, interpolated, extrapolated };
-std::string_view to_string(MeasuredHow how);
-
 struct MeasuredTime {
   Seconds seconds = 0;
   MeasuredHow how = MeasuredHow::measured;
   std::string source;
+  int siblings = 1;  // communicators at work on the same nodes when it was measured
 
-  Provenance provenance() const {
-    return how == MeasuredHow::extrapolated ? Provenance::extrapolated : Provenance::measured;
-  }
+  Provenance provenance() const { return provenance_of(how); }
 };
 
 class MeasuredTable {
@@ -51,8 +52,11 @@ class MeasuredTable {
     int ranks = 0;
     int nodes = 0;
     std::string source;
-    std::vector<Bytes> bytes;     // rising
-    std::vector<double> time_us;  // one each
+    std::vector<Bytes> bytes;         // rising
+    std::vector<double> time_us;      // one each
+    int siblings = 1;                 // communicators at work on the same nodes, itself included
+    std::optional<Dtype> dtype = {};  // none: any
+    std::vector<double> spread = {};  // of the repetitions, a fraction of each time; or empty
   };
 
   // Throws InputError with file, line and key.
@@ -63,13 +67,23 @@ class MeasuredTable {
   // smaller time stays.
   void add(const NcclTestsLog& log);
 
-  std::optional<MeasuredTime> find(CollectiveKind op, int ranks, int nodes, Bytes bytes) const;
+  // Of one [[...]] table; throws InputError for what the series above does not allow.
+  static Series read_series(TomlTable& table);
+  // The same as the lines of such a table, without its heading.
+  static std::string lines_of(const Series& series);
+  // False when one of the same operation, ranks, nodes, siblings and dtype is there already.
+  bool add(Series series);
+
+  std::optional<MeasuredTime> find(CollectiveKind op, int ranks, int nodes, Bytes bytes,
+                                   int siblings = 1,
+                                   std::optional<Dtype> dtype = std::nullopt) const;
 
   const std::vector<Series>& series() const { return series_; }
   std::string to_toml() const;
 
  private:
-  Series* known(CollectiveKind op, int ranks, int nodes);
+  Series* known(CollectiveKind op, int ranks, int nodes, int siblings = 1,
+                std::optional<Dtype> dtype = std::nullopt);
 
   std::vector<Series> series_;
 };

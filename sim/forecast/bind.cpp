@@ -27,12 +27,14 @@ double pcie_gbps(const Gpu& gpu) {
 class Binder {
  public:
   Binder(const Schedule& schedule, const Cluster& cluster, const Collectives& collectives,
-         const SoftwareProfile& profile, const LoaderRates& loader)
+         const SoftwareProfile& profile, const LoaderRates& loader, const MeasuredDevice& device)
       : schedule_(schedule),
         collectives_(collectives),
         profile_(profile),
         loader_(loader),
-        kernels_(cluster.machine.gpu, profile),
+        kernels_(KernelModel(cluster.machine.gpu, profile),
+                 device.kernels ? *device.kernels : MeasuredKernels{}),
+        op_overhead_(device.op_overhead),
         pcie_rate_(pcie_gbps(cluster.machine.gpu) * 1e9),
         sm_(table_.resource("sm")),
         hbm_(table_.resource("hbm")) {}
@@ -122,17 +124,19 @@ class Binder {
   }
 
   std::int32_t compute(const Op& op) {
-    static const Name detail("roofline");
+    static const Name roofline("roofline");
+    static const Name measured("measured");
     const std::size_t first_segment = table_.segments.size();
     OpCost cost;
     cost.host = launches(op);
     cost.provenance = Provenance::measured;  // the best; every kernel can only worsen it
-    cost.detail = detail;
+    cost.detail = roofline;
     KernelCost run;  // of the segment that is open
     bool open = false;
     for (const Kernel& kernel : schedule_.at_kernels(op.kernels)) {
-      const KernelCost k = kernels_.cost(kernel);
+      const CalibratedKernels::Cost k = kernels_.cost(kernel);
       cost.provenance = worse(cost.provenance, k.provenance);
+      if (k.how) cost.detail = measured;
       const bool joins = open && (k.bound == run.bound || k.bound == KernelBound::latency ||
                                   run.bound == KernelBound::latency);
       if (!joins && open) segment(run.seconds, run.sm_seconds, run.hbm_seconds);
@@ -146,7 +150,7 @@ class Binder {
       run.sm_seconds += k.sm_seconds;
       run.hbm_seconds += k.hbm_seconds;
     }
-    if (open) segment(run.seconds, run.sm_seconds, run.hbm_seconds);
+    if (open) segment(run.seconds + op_overhead_, run.sm_seconds, run.hbm_seconds);
     return finish(cost, first_segment);
   }
 
@@ -158,7 +162,9 @@ class Binder {
     const auto first = static_cast<std::int32_t>(table_.demands.size());
     demand(sm_, c.sm_share * c.seconds);
     // A collective that its model says takes `seconds` alone moves its bytes in that time.
-    demand(hbm_, std::min(c.seconds, c.hbm_bytes / kernels_.memory_bytes_per_second()));
+    demand(hbm_, c.hbm_share
+                     ? *c.hbm_share * c.seconds
+                     : std::min(c.seconds, c.hbm_bytes / kernels_.memory_bytes_per_second()));
     for (const LinkLoad& load : c.loads) demand(table_.resource(load.resource), load.seconds);
     table_.segments.push_back(
         {c.seconds, {first, static_cast<std::int32_t>(table_.demands.size()) - first}});
@@ -179,14 +185,14 @@ class Binder {
     const auto bytes = static_cast<double>(op.bytes);
     if (op.copy == CopyKind::device_to_device) {
       const Seconds seconds = 2 * bytes / kernels_.memory_bytes_per_second();
-      segment(copy_floor + seconds, 0, seconds);
+      segment(copy_floor + seconds + op_overhead_, 0, seconds);
       cost.detail = memory;
     } else {  // peer copies too: without NVLink they cross PCIe
       const Seconds seconds = bytes / pcie_rate_;
       const auto first = static_cast<std::int32_t>(table_.demands.size());
       demand(table_.resource("pcie"), seconds);
       const auto count = static_cast<std::int32_t>(table_.demands.size()) - first;
-      table_.segments.push_back({copy_floor + seconds, {first, count}});
+      table_.segments.push_back({copy_floor + seconds + op_overhead_, {first, count}});
       cost.detail = pcie;
     }
     return finish(cost, first_segment);
@@ -214,7 +220,8 @@ class Binder {
   const Collectives& collectives_;
   const SoftwareProfile& profile_;
   const LoaderRates& loader_;
-  KernelModel kernels_;
+  CalibratedKernels kernels_;
+  Seconds op_overhead_;
   double pcie_rate_;
   CostTable table_;
   ResourceIndex sm_, hbm_;
@@ -238,8 +245,8 @@ Seconds LoaderRates::batch_seconds(Bytes bytes) const {
 
 CostTable bind_costs(const Schedule& schedule, const Cluster& cluster,
                      const Collectives& collectives, const SoftwareProfile& profile,
-                     const LoaderRates& loader) {
-  return Binder(schedule, cluster, collectives, profile, loader).run();
+                     const LoaderRates& loader, const MeasuredDevice& device) {
+  return Binder(schedule, cluster, collectives, profile, loader, device).run();
 }
 
 }  // namespace stepcast

@@ -12,9 +12,12 @@
 //
 // Tested by tests/unit/forecast/bind_test.cpp.
 
+#include <memory>
+
 #include "sim/collectives/collective_cost.hpp"
 #include "sim/engines/cost_table.hpp"
 #include "sim/kernels/kernel_cost.hpp"
+#include "sim/kernels/measured_kernels.hpp"
 #include "sim/kernels/profile.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "topologies/topology.hpp"
@@ -33,9 +36,16 @@ struct LoaderRates {
   Seconds batch_seconds(Bytes bytes) const;
 };
 
+// What a calibration says of the machine besides its collectives (CollectiveOptions) and the host
+// (SoftwareProfile).
+struct MeasuredDevice {
+  std::shared_ptr<const MeasuredKernels> kernels;  // null: the model's
+  Seconds op_overhead = 0;  // what an executor adds to every op of a stream but collectives
+};
+
 // Throws InputError where the GPU has no peak for a dtype or the profile no cost of that name.
 CostTable bind_costs(const Schedule& schedule, const Cluster& cluster,
                      const Collectives& collectives, const SoftwareProfile& profile,
-                     const LoaderRates& loader = {});
+                     const LoaderRates& loader = {}, const MeasuredDevice& device = {});
 
 }  // namespace stepcast

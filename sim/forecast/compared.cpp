@@ -89,7 +89,8 @@ Compared compared(const Scenario& s) {
   refuse_unused_keys(s);
   Compared c;
   if (s.model) {
-    c.loaded = load_model(*s.model, s.seq_len.value_or(0), s.image_size.value_or(0));
+    c.loaded = load_model(scenario_path(s, "model", *s.model), s.seq_len.value_or(0),
+                          s.image_size.value_or(0));
     c.model = c.loaded->name;
     c.parameters = c.loaded->parameter_elements();
   } else {

@@ -174,7 +174,7 @@ Forecast forecast(Resolved resolved) {
   const Resolved& r = f.resolved;
   f.schedule = build_schedule(r.step);
   const Collectives collectives(r.cluster, r.step.mesh, r.collectives);
-  f.costs = bind_costs(f.schedule, r.cluster, collectives, r.profile, r.loader);
+  f.costs = bind_costs(f.schedule, r.cluster, collectives, r.profile, r.loader, r.device);
   const std::unique_ptr<Engine> engine =
       r.engine == "formula" ? make_formula_engine() : make_fluid_engine();
   f.timeline = run_reported_step(*engine, f);

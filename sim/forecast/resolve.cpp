@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "sim/calibration/calibration.hpp"
 #include "sim/forecast/resolve_strategy.hpp"
 
 namespace stepcast {
@@ -13,6 +14,16 @@ namespace {
 
 bool looks_like_path(const std::string& name) {
   return name.find('/') != std::string::npos || name.ends_with(".json") || name.ends_with(".toml");
+}
+
+// A path in a scenario file is taken from its folder: machines, models, tables.
+std::string path_of(const Scenario& s, const char* key, const std::string& said) {
+  const Where where = s.where(key);
+  std::filesystem::path path = said;
+  if (path.is_relative() && where.line > 0) {
+    path = std::filesystem::path(where.file).parent_path() / path;
+  }
+  return path.string();
 }
 
 // Refuses a name that is neither known nor a path, at the place where it was said.
@@ -162,7 +173,46 @@ void check_sizes(const Scenario& s, const Workload& workload, const Model& model
   }
 }
 
+std::optional<Calibration> calibration_of(const Scenario& s) {
+  if (!s.calibration) return std::nullopt;
+  return read_calibration(path_of(s, "calibration", *s.calibration));
+}
+
+void use_collectives(const Scenario& s, const Calibration& c, CollectiveOptions& options) {
+  options.interference = c.interference();
+  if (c.collectives.series().empty()) return;
+  if (s.measured_collectives) {
+    throw InputError(s.where("measured_collectives"),
+                     "the calibration measured collectives too; accepted: one of the two");
+  }
+  options.measured = std::make_shared<const MeasuredTable>(c.collectives);
+}
+
+// Kernels, launches and what an executor adds; collectives are resolve_collectives'.
+void use_calibration(const Calibration& c, Resolved& r) {
+  const CalibrationOrigin& o = c.origin;
+  std::string text = fmt::format("calibration of {} ({}, {}, {}): {}", o.name, o.device, o.executor,
+                                 o.date, summary(c));
+  if (!c.kernels.empty() && o.gpu != r.cluster.machine.gpu.name) {
+    text += fmt::format("; its kernels are of {}, not of {}: not used", o.gpu,
+                        r.cluster.machine.gpu.name);
+  } else if (!c.kernels.empty()) {
+    r.device.kernels = std::make_shared<const MeasuredKernels>(c.kernels);
+  }
+  r.device.op_overhead = c.host.op_overhead_us.value_or(0) * 1e-6;
+  if (c.host.launch_us) {
+    text += fmt::format("; a launch costs {:.3g} us, not the profile's {:.3g}", *c.host.launch_us,
+                        r.profile.launch_us);
+    r.profile.launch_us = *c.host.launch_us;
+  }
+  r.notes.push_back(text);
+}
+
 }  // namespace
+
+std::string scenario_path(const Scenario& s, const char* key, const std::string& said) {
+  return looks_like_path(said) ? path_of(s, key, said) : said;
+}
 
 Cluster resolve_cluster(const Scenario& s) {
   if (!s.cluster) {
@@ -180,7 +230,7 @@ Cluster resolve_cluster(const Scenario& s) {
   options.gpudirect_rdma = s.gpudirect_rdma;
   options.nic_gbps = s.nic_gbps;
   options.network = s.network;
-  return make_cluster(load_machine(*s.cluster), options);
+  return make_cluster(load_machine(scenario_path(s, "cluster", *s.cluster)), options);
 }
 
 CollectiveOptions resolve_collectives(const Scenario& s) {
@@ -188,15 +238,10 @@ CollectiveOptions resolve_collectives(const Scenario& s) {
   options.nccl_version = s.nccl_version.value_or("2.28.9");
   if (s.nccl) options.environment.set_all(*s.nccl, s.where("nccl"));
   if (s.measured_collectives) {
-    const Where where = s.where("measured_collectives");
-    std::filesystem::path path = *s.measured_collectives;
-    // A path in a scenario file is taken from its folder, as machines and models are.
-    if (path.is_relative() && where.line > 0) {
-      path = std::filesystem::path(where.file).parent_path() / path;
-    }
-    options.measured =
-        std::make_shared<const MeasuredTable>(MeasuredTable::from_file(path.string()));
+    options.measured = std::make_shared<const MeasuredTable>(
+        MeasuredTable::from_file(path_of(s, "measured_collectives", *s.measured_collectives)));
   }
+  if (const std::optional<Calibration> c = calibration_of(s)) use_collectives(s, *c, options);
   return options;
 }
 
@@ -209,7 +254,7 @@ Resolved resolve(const Scenario& s) {
   const StrategyChoice strategy = resolve_strategy(s);
   check_name(s, "model", *s.model, catalog_models());
   r.cluster = resolve_cluster(s);
-  r.profile = load_profile(s.profile.value_or("pytorch-eager"));
+  r.profile = load_profile(scenario_path(s, "profile", s.profile.value_or("pytorch-eager")));
   r.engine = s.engine.value_or("fluid");
   r.allocator.expandable_segments = s.expandable_segments.value_or(false);
   if (s.max_split_size_mb) {
@@ -217,10 +262,12 @@ Resolved resolve(const Scenario& s) {
         static_cast<Bytes>(*s.max_split_size_mb * static_cast<double>(mib));
   }
   r.collectives = resolve_collectives(s);
+  if (const std::optional<Calibration> c = calibration_of(s)) use_calibration(*c, r);
   r.first_step = s.step.value_or("steady") == "first";
 
   TrainingStep& step = r.step;
-  step.model = load_model(*s.model, s.seq_len.value_or(0), s.image_size.value_or(0));
+  step.model = load_model(scenario_path(s, "model", *s.model), s.seq_len.value_or(0),
+                          s.image_size.value_or(0));
   step.workload.micro_batch = s.micro_batch.value_or(1);
   resolve_input(s, step.model, step.workload);
   check_sizes(s, step.workload, step.model);

@@ -22,7 +22,8 @@ struct Resolved {
   Cluster cluster;
   SoftwareProfile profile;
   std::string engine = "fluid";
-  LoaderRates loader;  // where step.loader.modelled
+  LoaderRates loader;     // where step.loader.modelled
+  MeasuredDevice device;  // of the calibration
   std::vector<Perturbation> perturbations;
   Seconds nccl_timeout = 600;      // PyTorch's default of process groups with NCCL
   AllocatorOptions allocator;      // its capacity is not set here
@@ -33,6 +34,9 @@ struct Resolved {
 
 // Throws InputError.
 Resolved resolve(const Scenario& scenario);
+
+// What `said` names: a catalog's name as it is, a path of a scenario file from the file's folder.
+std::string scenario_path(const Scenario& scenario, const char* key, const std::string& said);
 
 // Parts of it, for callers that need no schedule.
 Cluster resolve_cluster(const Scenario& scenario);

@@ -79,6 +79,7 @@ struct Scenario {
   std::optional<bool> leaf_layers;
   // how it is forecast
   std::optional<std::string> engine, profile, nccl_version, nccl, measured_collectives, step;
+  std::optional<std::string> calibration;
   std::optional<bool> sync_every_step, sync_after_forward;
   std::optional<std::vector<std::string>> perturb;
   std::optional<double> nccl_timeout;
@@ -295,6 +296,9 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
         s.nccl);
   visit(forecast.word("measured_collectives", "table of `stepcast nccl import`, before the model"),
         s.measured_collectives);
+  visit(forecast.word("calibration",
+                      "file of `stepcast calibrate`: what was measured, before the models"),
+        s.calibration);
   visit(forecast.choice("step", "which step to report (default steady)", {"steady", "first"}),
         s.step);
   visit(forecast.word("sync_every_step",

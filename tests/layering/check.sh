@@ -16,9 +16,9 @@ rank_of() {
   case $1 in
     base/*) echo 0 ;;
     models/* | topologies/* | sim/schedule/*) echo 1 ;;
-    sim/kernels/* | sim/collectives/* | sim/strategies/* | sim/engines/* | sim/memory/*) echo 2 ;;
+    sim/interop/* | sim/kernels/* | sim/collectives/* | sim/strategies/* | sim/engines/* | sim/memory/*) echo 2 ;;
     runtime/*) echo 2 ;;
-    sim/report/*) echo 3 ;;
+    sim/report/* | sim/calibration/*) echo 3 ;;
     sim/forecast/*) echo 4 ;;
     sim/advise/* | validate/*) echo 5 ;;
     cli/*) echo 6 ;;

@@ -115,3 +115,24 @@ TEST_CASE(
   CHECK(cost.measured->seconds == doctest::Approx(2e-6));
   CHECK(cost.seconds > cost.measured->seconds);  // 4 MiB through a 50 GB/s NIC take 84 us
 }
+
+TEST_CASE("a series measured with as many siblings at work, and of the very dtype, goes first") {
+  MeasuredTable table;
+  const auto series = [](int siblings, std::optional<Dtype> dtype, double us) {
+    return MeasuredTable::Series{
+        CollectiveKind::all_reduce, 2, 2, "s", {1 << 20}, {us}, siblings, dtype, {}};
+  };
+  CHECK(table.add(series(1, std::nullopt, 100)));
+  CHECK(table.add(series(4, std::nullopt, 380)));
+  CHECK(table.add(series(4, Dtype::bf16, 390)));
+  CHECK_FALSE(table.add(series(4, Dtype::bf16, 1)));  // is there already
+  const auto find = [&](int siblings, Dtype dtype) {
+    return table.find(CollectiveKind::all_reduce, 2, 2, 1 << 20, siblings, dtype);
+  };
+  CHECK(find(4, Dtype::fp32)->seconds == doctest::Approx(380e-6));
+  CHECK(find(4, Dtype::fp32)->siblings == 4);
+  CHECK(find(4, Dtype::bf16)->seconds == doctest::Approx(390e-6));
+  // Nobody measured eight at a time: of one alone, and the caller bounds it by the shared links.
+  CHECK(find(8, Dtype::bf16)->seconds == doctest::Approx(100e-6));
+  CHECK(find(8, Dtype::bf16)->siblings == 1);
+}
