@@ -24,7 +24,7 @@ class Layer {
   // Under autocast the residual stream is fp32 in buffers that are declared with the 16-bit dtype.
   Dtype stored(const Activation& a, std::size_t count) const {
     const auto elements = static_cast<Bytes>(count);
-    const bool wider = bytes_per_element(a.dtype) == 2 && a.bytes >= 4 * elements;
+    const bool wider = !a.exact && bytes_per_element(a.dtype) == 2 && a.bytes >= 4 * elements;
     if (a.bytes < elements * bytes_per_element(a.dtype)) {
       throw std::runtime_error(run_.name + " has a view that is too small for what it holds");
     }
@@ -44,12 +44,16 @@ class Layer {
   std::vector<std::int64_t> ids(bool labels) const {
     const Activation& t = plan_.tokens;
     if (t.view < 0) throw std::runtime_error(run_.name + " does not read the tokens");
-    const std::int64_t count = t.bytes / 16;
+    const std::int64_t count = run_.tokens;
+    if (t.bytes < (labels ? 16 : 8) * count) {
+      throw std::runtime_error(run_.name + " has a view that is too small for what it holds");
+    }
     std::vector<std::int64_t> list(static_cast<std::size_t>(count));
     for (std::size_t i = 0; i < list.size(); ++i) {
       const std::int64_t at = t.at + static_cast<std::int64_t>(i) + (labels ? count : 0);
       list[i] = load<std::int64_t>(run_.memory[t.view], at);
-      if (list[i] < 0 || list[i] >= s_.vocabulary) {
+      const bool ignored = labels && list[i] == ignored_label;
+      if (!ignored && (list[i] < 0 || list[i] >= s_.vocabulary)) {
         throw PoisonRead(run_.name + " reads tokens that nobody wrote");
       }
     }
@@ -120,22 +124,30 @@ class Layer {
     return 0;
   }
 
-  // The head keeps softmax minus one-hot from forward to backward.
+  // The head keeps softmax minus one-hot from forward to backward; where the loss is apart, it
+  // hands on the logits and gets their gradient.
   double head() const {
     const Values<Real> w = weight(s_.head());
     if (plan_.pass != LayerPass::backward) {
-      const std::vector<std::int64_t> labels = ids(true);
       const Values<Real> h = fetch(plan_.input, run_.tokens * s_.width);
       Values<Real> logits = linear<Real>(h, w, nullptr, s_.width, s_.vocabulary);
+      if (plan_.hidden.view >= 0) {
+        keep(plan_.hidden, logits);
+        return 0;
+      }
+      const std::vector<std::int64_t> labels = ids(true);
       const double loss = cross_entropy(logits, labels, s_.vocabulary);
       keep(plan_.saved, logits);
       return loss;
     }
     const std::int64_t tokens = run_.tokens;
     const Values<Real> h = fetch(plan_.input, tokens * s_.width);
-    Values<Real> g = fetch(plan_.saved, tokens * s_.vocabulary);
-    const Real scale = static_cast<Real>(run_.loss_scale / static_cast<double>(tokens));
-    for (Real& x : g) x *= scale;
+    const bool loss_apart = plan_.grad_in.view >= 0;
+    Values<Real> g = fetch(loss_apart ? plan_.grad_in : plan_.saved, tokens * s_.vocabulary);
+    if (!loss_apart) {
+      const Real scale = static_cast<Real>(run_.loss_scale / static_cast<double>(tokens));
+      for (Real& x : g) x *= scale;
+    }
     gradients([&](int) { return weight_gradient(g, h, s_.width, s_.vocabulary); });
     keep(plan_.grad_out, input_gradient(g, w, s_.width, s_.vocabulary));
     return 0;

@@ -10,8 +10,16 @@ double cross_entropy(Values<Real>& logits, const std::vector<std::int64_t>& labe
                      std::int64_t vocabulary) {
   double loss = 0;
   const auto columns = static_cast<std::size_t>(vocabulary);
+  const auto counted =
+      static_cast<double>(labels.size() - static_cast<std::size_t>(std::count(
+                                              labels.begin(), labels.end(), ignored_label)));
+  const Real weight = static_cast<Real>(static_cast<double>(labels.size()) / counted);
   for (std::size_t t = 0; t < labels.size(); ++t) {
     Real* row = logits.data() + t * columns;
+    if (labels[t] == ignored_label) {
+      std::fill(row, row + columns, Real(0));
+      continue;
+    }
     const Real top = *std::max_element(row, row + columns);
     Real sum = 0;
     for (std::size_t v = 0; v < columns; ++v) sum += std::exp(row[v] - top);
@@ -19,8 +27,11 @@ double cross_entropy(Values<Real>& logits, const std::vector<std::int64_t>& labe
     loss += static_cast<double>(std::log(sum) - (row[label] - top));
     for (std::size_t v = 0; v < columns; ++v) row[v] = std::exp(row[v] - top) / sum;
     row[label] -= Real(1);
+    if (weight != Real(1)) {
+      for (std::size_t v = 0; v < columns; ++v) row[v] *= weight;
+    }
   }
-  return loss / static_cast<double>(labels.size());
+  return loss / counted;
 }
 
 template <typename Real>

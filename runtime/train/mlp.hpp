@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/train/shape.hpp"
+
 namespace stepcast::runtime {
 
 template <typename Real>
@@ -96,7 +98,9 @@ Values<Real> table_gradient(const Values<Real>& dh, const std::vector<std::int64
   return dt;
 }
 
-// Turns logits into softmax minus one-hot, per token; returns the mean loss.
+// Turns logits into the gradient of the summed loss, softmax minus one-hot per token; returns the
+// mean loss. Tokens with ignored_label (shape.hpp) have none of either; so that the gradient of the
+// mean is still the result over the number of tokens, the others' is as much larger.
 template <typename Real>
 double cross_entropy(Values<Real>& logits, const std::vector<std::int64_t>& labels,
                      std::int64_t vocabulary);

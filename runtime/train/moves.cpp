@@ -50,7 +50,8 @@ template void read(double*, const std::byte*, Dtype, std::int64_t, std::int64_t,
 template void write(std::byte*, Dtype, std::int64_t, const float*, std::int64_t);
 template void write(std::byte*, Dtype, std::int64_t, const double*, std::int64_t);
 
-void run_moves(const std::vector<Move>& moves, std::byte* const* memory, const std::string& name) {
+void run_moves(const std::vector<Move>& moves, std::byte* const* memory, const std::string& name,
+               double factor) {
   constexpr std::int64_t piece = 256;
   std::array<double, piece> from{};
   std::array<double, piece> sum{};
@@ -59,8 +60,8 @@ void run_moves(const std::vector<Move>& moves, std::byte* const* memory, const s
       const std::int64_t count = std::min(piece, move.count - done);
       std::byte* to = memory[move.to.view];
       read(from.data(), memory[move.from.view], move.from.dtype, move.from.at + done, count, name);
-      if (move.factor != 1) {
-        for (std::int64_t i = 0; i < count; ++i) from[static_cast<std::size_t>(i)] *= move.factor;
+      if (const double by = move.factor * factor; by != 1) {
+        for (std::int64_t i = 0; i < count; ++i) from[static_cast<std::size_t>(i)] *= by;
       }
       if (move.add) {
         read(sum.data(), to, move.to.dtype, move.to.at + done, count, name);

@@ -36,8 +36,9 @@ struct Move {
   bool add = false;
 };
 
-// `name` of the op, for the message.
-void run_moves(const std::vector<Move>& moves, std::byte* const* memory, const std::string& name);
+// `name` of the op, for the message. Every move's factor is multiplied by `factor`.
+void run_moves(const std::vector<Move>& moves, std::byte* const* memory, const std::string& name,
+               double factor = 1);
 
 // count elements as double or float, and back.
 template <typename Real>

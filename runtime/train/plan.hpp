@@ -28,6 +28,7 @@ struct Activation {
   Dtype dtype = Dtype::fp32;
   std::int64_t at = 0;
   Bytes bytes = 0;
+  bool exact = false;  // its elements have the declared dtype, however large the view is
 };
 
 enum class LayerPass : std::uint8_t { forward, recompute, backward };
@@ -51,10 +52,17 @@ struct AdamPart {
 };
 struct AdamPlan {
   std::vector<AdamPart> parts;
+  std::vector<Activation> scratch;  // temporaries: what was in them is gone
+};
+struct SgdPlan {
+  std::vector<AdamPart> parts;  // first_moment is the momentum's buffer, view < 0: none
+  std::vector<Activation> scratch;
 };
 
 struct MovePlan {
   std::vector<Move> moves;
+  // Times the clip coefficient of the gradient norm that the host has read before (ZeRO's step).
+  bool clipped = false;
 };
 struct NormPlan {
   std::vector<std::pair<Place, std::int64_t>> from;
@@ -70,6 +78,45 @@ struct OrderPlan {  // DDP's bucket order: rank 0 knows it
 struct ZeroPlan {
   std::vector<Activation> views;
 };
+
+// Gradient clipping: norms of tensors, one number a slot; the coefficient of their sum of squares,
+// in its place; gradients times the coefficient.
+struct NormsPlan {
+  struct From {
+    std::int64_t slot = 0;
+    Place place;
+    std::int64_t count = 0;
+  };
+  std::vector<From> from;
+  Place to;
+  std::int64_t slots = 0;
+};
+struct CoefficientPlan {
+  Place at;
+};
+struct ScalePlan {
+  Place coefficient;
+  std::vector<Move> moves;
+};
+
+// nn.DataParallel's loss, apart from the layers.
+struct LossPlan {
+  bool backward = false;
+  Activation labels, logits, saved, gradient;
+  Place upstream;  // gradient of this loss; view < 0: it is the whole loss
+};
+
+// Numbers that hosts agree on: written, and read back.
+struct FillPlan {
+  Activation numbers;
+  double value = 0;
+};
+struct CheckPlan {
+  Activation numbers;
+  double least = 0;
+  double most = 0;
+};
+// A rank that only sends receives where it sends, and the other way round.
 struct CollectivePlan {
   int send = 0;
   Bytes send_at = 0;
@@ -78,16 +125,18 @@ struct CollectivePlan {
   std::vector<Move> before;  // into this rank's slot of the output
   // reduce to an owner: only the owner's elements of the views take part, one after another
   std::vector<std::pair<Place, std::int64_t>> owned;
+  bool losses = false;  // sends the rank's loss, which lies in no buffer
 };
 
 using OpPlan = std::variant<std::monostate, MovePlan, LayerPlan, AdamPlan, NormPlan, LoadPlan,
-                            OrderPlan, ZeroPlan, CollectivePlan>;
+                            OrderPlan, ZeroPlan, CollectivePlan, SgdPlan, NormsPlan,
+                            CoefficientPlan, ScalePlan, LossPlan, FillPlan, CheckPlan>;
 
 struct StepPlan {
   std::vector<OpPlan> ops;
 };
 
-// Where the fp32 master copies of elements lie in the optimizer state.
+// Where the fp32 master copies of elements lie in an optimizer state's buffer.
 struct MasterCopy {
   BufferIndex state = -1;
   std::vector<Run> runs;

@@ -11,7 +11,17 @@
 namespace stepcast::runtime {
 
 Planner::Planner(const Schedule& schedule, const MlpShape& shape, int rank, int role)
-    : schedule_(schedule), shape_(shape), rank_(rank), role_(role) {
+    : schedule_(schedule),
+      shape_(shape),
+      rank_(rank),
+      role_(role),
+      divisor_(gradient_divisor(schedule)),
+      at_work_(ranks_at_work(schedule)),
+      unscales_(loss_scale_of(schedule) != 1) {
+  static const Name inputs("inputs");
+  const auto& steady = schedule.roles[static_cast<std::size_t>(role)].steps.back().ops;
+  takes_batches_ =
+      std::any_of(steady.begin(), steady.end(), [](const Op& op) { return op.verb == inputs; });
   for (const BufferLayout& layout : schedule.layouts) layouts_[layout.buffer] = &layout;
   layer_of_unit_["embedding"] = 0;
   for (int b = 0; b < shape.blocks; ++b) layer_of_unit_["layers." + std::to_string(b)] = b + 1;
@@ -44,6 +54,7 @@ std::shared_ptr<const StepPlan> Planner::next_step(int program) {
   if (program == last_program_ && contents_ == before_) return last_plan_;
   before_ = contents_;
   last_program_ = program;
+  norm_read_ = false;
   auto step = std::make_shared<StepPlan>();
   const auto& ops =
       schedule_.roles[static_cast<std::size_t>(role_)].steps[static_cast<std::size_t>(program)].ops;
@@ -58,13 +69,18 @@ std::shared_ptr<const StepPlan> Planner::next_step(int program) {
 OpPlan Planner::plan(const Op& op) {
   if (op.kind == OpKind::collective) return plan_collective(op);
   if (op.kind != OpKind::compute && op.kind != OpKind::copy) return {};
-  const VerbMeaning meaning = meaning_of(schedule_, op);
+  const VerbMeaning meaning = meaning_of(schedule_, op, divisor_);
   switch (meaning.meaning) {
-    case Meaning::move: return plan_move(op, meaning.factor);
+    case Meaning::move: return plan_move(reads_of(op), op, meaning.factor);
+    case Meaning::own_part: return plan_own_part(op);
     case Meaning::scale: return plan_scale(op, meaning.factor);
     case Meaning::interleave: return plan_interleave(op);
     case Meaning::norm: return plan_norm(op);
-    case Meaning::adamw: return plan_adam(op);
+    case Meaning::norms: return plan_norms(op);
+    case Meaning::sum_squares: return plan_sum_squares(op);
+    case Meaning::coefficient: return plan_coefficient(op);
+    case Meaning::clip: return plan_clip(op);
+    case Meaning::update: return plan_update(op);
     case Meaning::from_master: return plan_from_master(op);
     case Meaning::layer: return plan_layer(op);
     case Meaning::load: {
@@ -78,17 +94,63 @@ OpPlan Planner::plan(const Op& op) {
       if (views.empty()) fail(op, "has no view");
       return OrderPlan{activation(views.front()), check};
     }
-    case Meaning::zero: {
-      ZeroPlan zero;
-      for (const Extent& e : writes_of(op)) zero.views.push_back(activation(e));
-      return zero;
-    }
+    case Meaning::zero: return plan_zero(op);
+    case Meaning::fill: return plan_fill(op);
+    case Meaning::check: return plan_check(op);
     case Meaning::numbers: return {};
   }
   return {};
 }
 
+// ---- Numbers ------------------------------------------------------------------------------------
+
+OpPlan Planner::plan_zero(const Op& op) {
+  ZeroPlan zero;
+  for (const Extent& e : writes_of(op)) {
+    zero.views.push_back(activation(e));
+    if (layout_of(e.buffer) == nullptr) continue;
+    for (const Run& run : layout_runs(e.buffer)) {
+      const Run part = cut(run, e.begin, e.end);
+      if (part.count > 0) contents_.put(e.buffer, part.at, part.at + part.count, {part});
+    }
+  }
+  return zero;
+}
+
+// Used maps count ranks, join() counts those at work and looks for the highest of them.
+OpPlan Planner::plan_fill(const Op& op) const {
+  static const Name zero("used_map_zero");
+  static const Name join("join_fill");
+  const std::vector<Extent> writes = writes_of(op);
+  if (writes.empty()) fail(op, "writes nothing");
+  double value = op.verb == zero ? 0 : 1;
+  if (op.verb == join) {
+    const bool source = name_of(writes.front()).rfind("join_source", 0) == 0;
+    value = takes_batches_ ? (source ? rank_ : 1) : (source ? -1 : 0);
+  }
+  return FillPlan{activation(writes.front()), value};
+}
+
+OpPlan Planner::plan_check(const Op& op) const {
+  static const Name join("join_download");
+  const std::vector<Extent> reads = reads_of(op);
+  if (reads.empty()) fail(op, "reads nothing");
+  const Activation numbers = activation(reads.front());
+  if (op.verb != join) return CheckPlan{numbers, 0, static_cast<double>(at_work_)};
+  const bool source = name_of(reads.front()).rfind("join_source", 0) == 0;
+  const double answer = source ? at_work_ - 1 : at_work_;  // ranks run out of data from the end
+  return CheckPlan{numbers, answer, answer};
+}
+
 // ---- Views in elements --------------------------------------------------------------------------
+
+const std::string& Planner::name_of(const Extent& e) const {
+  return schedule_.buffers[static_cast<std::size_t>(e.buffer)].name.str();
+}
+
+BufferKind Planner::kind_of(const Extent& e) const {
+  return schedule_.buffers[static_cast<std::size_t>(e.buffer)].kind;
+}
 
 Planner::Extent Planner::extent(const View& view, int index) const {
   const Buffer& buffer = schedule_.buffers[static_cast<std::size_t>(view.buffer)];
@@ -170,10 +232,12 @@ std::vector<Run> Planner::targets_of(const Extent& to, const std::vector<Extent>
 
 // ---- Moves --------------------------------------------------------------------------------------
 
-OpPlan Planner::plan_move(const Op& op, double factor) {
-  const std::vector<Extent> reads = reads_of(op);
+OpPlan Planner::plan_move(const std::vector<Extent>& reads, const Op& op, double factor) {
   const std::vector<Source> sources = sources_of(reads);
   MovePlan plan;
+  // ZeRO-3 has no op of its own that unscales and clips; stages 1 and 2 have.
+  static const Name to_fp32("gradient_to_fp32");
+  plan.clipped = norm_read_ && op.verb == to_fp32 && !unscales_;
   struct Written {
     Extent to;
     std::vector<Run> runs;
@@ -230,8 +294,24 @@ OpPlan Planner::plan_move(const Op& op, double factor) {
   return plan;
 }
 
+// The view that is read is an average rank's: as large as the part, at the start. A rank's own is
+// where the layout of what is written says, anywhere in the buffer.
+OpPlan Planner::plan_own_part(const Op& op) {
+  std::vector<Extent> reads = reads_of(op);
+  const std::vector<Extent> writes = writes_of(op);
+  if (reads.size() != 1 || writes.size() != 1) fail(op, "keeps a part of one tensor in one other");
+  Extent& from = reads.front();
+  if (from.begin != 0 || from.count() != writes.front().count()) {
+    fail(op, "reads no average rank's part");
+  }
+  const Buffer& whole = schedule_.buffers[static_cast<std::size_t>(from.buffer)];
+  from.end = whole.bytes / bytes_per_element(whole.dtype);
+  return plan_move(reads, op, 1);
+}
+
 OpPlan Planner::plan_scale(const Op& op, double factor) {
   MovePlan plan;
+  plan.clipped = norm_read_;
   const auto same = [](const View& a, const View& b) {
     return a.buffer == b.buffer && a.offset == b.offset && a.bytes == b.bytes;
   };
@@ -278,17 +358,6 @@ OpPlan Planner::plan_interleave(const Op& op) {
     at += chunk;
   }
   contents_.put(to.buffer, to.begin, to.end, runs);
-  return plan;
-}
-
-OpPlan Planner::plan_norm(const Op& op) {
-  const std::vector<Extent> writes = writes_of(op);
-  if (writes.empty() || writes.front().count() < 1) fail(op, "writes a number");
-  NormPlan plan;
-  for (const Source& source : sources_of(reads_of(op))) {
-    plan.from.emplace_back(source.place, source.run.count);
-  }
-  plan.to = writes.front().place(writes.front().begin);
   return plan;
 }
 

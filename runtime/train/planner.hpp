@@ -14,6 +14,9 @@
 // Views of which every rank has another part (FSDP2's own slot of a gather, ZeRO's own slice) are
 // declared as an average rank's; a layout that cuts by rank says where this rank's part is.
 //
+// In four files: planner.cpp (moves), planner_collectives.cpp, planner_layers.cpp (layers, losses),
+// planner_update.cpp (norms, clipping, optimizers).
+//
 // A step whose program and contents are those of the step before has the same plan.
 // Tested by tests/unit/runtime/train_test.cpp.
 
@@ -55,14 +58,27 @@ class Planner {
   };
 
   OpPlan plan(const Op& op);
-  OpPlan plan_move(const Op& op, double factor);
+  OpPlan plan_move(const std::vector<Extent>& reads, const Op& op, double factor);
+  OpPlan plan_own_part(const Op& op);
   OpPlan plan_scale(const Op& op, double factor);
   OpPlan plan_interleave(const Op& op);
-  OpPlan plan_norm(const Op& op);
+  OpPlan plan_zero(const Op& op);
+  OpPlan plan_fill(const Op& op) const;
+  OpPlan plan_check(const Op& op) const;
   OpPlan plan_layer(const Op& op);
-  OpPlan plan_adam(const Op& op);
+  OpPlan plan_loss(const Op& op) const;
+
+  OpPlan plan_norm(const Op& op);
+  OpPlan plan_norms(const Op& op) const;
+  OpPlan plan_sum_squares(const Op& op) const;
+  OpPlan plan_coefficient(const Op& op) const;
+  OpPlan plan_clip(const Op& op) const;
+  OpPlan plan_update(const Op& op);
   OpPlan plan_from_master(const Op& op);
+
   OpPlan plan_collective(const Op& op);
+  void gathers(const Op& op, const std::vector<Extent>& reads, CollectivePlan& plan);
+  void owned_by_root(const Op& op, const std::vector<Extent>& reads, CollectivePlan& plan) const;
 
   Extent extent(const View& view, int index) const;
   std::vector<Extent> reads_of(const Op& op) const;
@@ -76,21 +92,37 @@ class Planner {
   std::vector<Part> parts_of(int tensor, const std::vector<Source>& sources) const;
   bool complete(const TensorParts& parts) const;
   Activation activation(const Extent& extent) const;
-  const MasterCopy& positions_of(const Extent& state, const std::vector<Extent>& gradients);
+  Activation exact(const Extent& extent) const;
+  // Where the elements of an optimizer state's tensors lie, one slot after another.
+  struct StatePlaces {
+    std::vector<Run> runs;  // the order of the gradients when the optimizer first ran
+    std::int64_t slots = 0;
+    std::int64_t master = -1;  // begin of the master copies; -1: none
+  };
+  std::vector<Run> one_after_another(const std::vector<Extent>& extents) const;
+  const StatePlaces& places_of(const Op& op, const Extent& state, int moments, bool master,
+                               const std::vector<Extent>& gradients);
+  void check_updated_in_place(const Op& op, const std::vector<Extent>& all) const;
+  const std::string& name_of(const Extent& extent) const;
+  BufferKind kind_of(const Extent& extent) const;
   [[noreturn]] void fail(const Op& op, const std::string& why) const;
 
   const Schedule& schedule_;
   MlpShape shape_;
   int rank_;
   int role_;
+  int divisor_;  // DDP's
+  int at_work_;  // ranks that take batches
+  bool takes_batches_;
+  bool unscales_;
+  bool norm_read_ = false;  // the host of a ZeRO step knows the gradient norm
   std::map<BufferIndex, const BufferLayout*> layouts_;
   std::map<std::string, int> layer_of_unit_;
   Contents contents_;
   Contents before_;  // contents when the step before began
   int last_program_ = -1;
   std::shared_ptr<const StepPlan> last_plan_;
-  // By optimizer state: at which position each element's moments are.
-  std::map<BufferIndex, MasterCopy> positions_;
+  std::map<std::pair<BufferIndex, std::int64_t>, StatePlaces> states_;  // by where the view begins
   std::vector<MasterCopy> masters_;
 };
 

@@ -1,5 +1,6 @@
 #include "runtime/train/reference.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/train/mlp.hpp"
@@ -58,35 +59,110 @@ LossAndGradient loss_and_gradient(const MlpShape& shape, const Tensors& p,
   return result;
 }
 
+namespace {
+
+void add(Tensors& sum, const Tensors& more, double weight, const std::vector<bool>& skips) {
+  sum.resize(more.size());
+  for (std::size_t t = 0; t < more.size(); ++t) {
+    if (!skips.empty() && skips[t]) continue;
+    sum[t].resize(more[t].size(), 0);
+    for (std::size_t i = 0; i < more[t].size(); ++i) sum[t][i] += weight * more[t][i];
+  }
+}
+
+// One tensor in one step, counted from 1.
+class Optimizer {
+ public:
+  Optimizer(const TrainingData& data, UpdateRule rule, std::size_t tensors)
+      : adam_(data.adam), sgd_(data.sgd), rule_(rule), first_(tensors), second_(tensors) {}
+
+  void update(std::size_t tensor, std::vector<double>& p, const std::vector<double>& gradient,
+              double step) {
+    std::vector<double>& m = first_[tensor];
+    std::vector<double>& v = second_[tensor];
+    m.resize(p.size(), 0);
+    v.resize(p.size(), 0);
+    const double correct1 = 1 - std::pow(adam_.beta1, step);
+    const double correct2 = 1 - std::pow(adam_.beta2, step);
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const double g = gradient[i];
+      switch (rule_) {
+        case UpdateRule::adamw:
+          p[i] -= adam_.rate * adam_.decay * p[i];
+          m[i] = adam_.beta1 * m[i] + (1 - adam_.beta1) * g;
+          v[i] = adam_.beta2 * v[i] + (1 - adam_.beta2) * g * g;
+          p[i] -= adam_.rate * (m[i] / correct1) / (std::sqrt(v[i] / correct2) + adam_.epsilon);
+          break;
+        case UpdateRule::sgd_momentum:
+          m[i] = sgd_.momentum * m[i] + g;
+          p[i] -= sgd_.rate * m[i];
+          break;
+        case UpdateRule::sgd: p[i] -= sgd_.rate * g; break;
+      }
+    }
+  }
+
+ private:
+  AdamW adam_;
+  Sgd sgd_;
+  UpdateRule rule_;
+  Tensors first_, second_;
+};
+
+}  // namespace
+
 Trained train_on_one_rank(const MlpShape& shape, const AdamW& adam, std::uint64_t seed,
                           const std::vector<std::vector<std::int64_t>>& batches,
                           std::int64_t seq_len) {
+  TrainingData data;
+  data.steps = static_cast<int>(batches.size());
+  data.micro_batch = batches.empty() ? 1 : static_cast<std::int64_t>(batches.front().size());
+  data.seq_len = seq_len;
+  data.seed = seed;
+  data.adam = adam;
+  data.of_rank.resize(1);
+  for (const std::vector<std::int64_t>& batch : batches) {
+    data.of_rank[0].insert(data.of_rank[0].end(), batch.begin(), batch.end());
+  }
+  return train_on_one_rank(shape, data, UpdateRule::adamw, equal_shares(1));
+}
+
+std::vector<RankShare> equal_shares(int ranks) {
+  return std::vector<RankShare>(static_cast<std::size_t>(ranks), {1.0 / ranks, {}});
+}
+
+Trained train_on_one_rank(const MlpShape& shape, const TrainingData& data, UpdateRule rule,
+                          const std::vector<RankShare>& shares) {
   Trained trained;
-  trained.parameters = initial_parameters(shape, seed);
-  Tensors m(trained.parameters.size());
-  Tensors v(trained.parameters.size());
-  for (std::size_t step = 0; step < batches.size(); ++step) {
-    const LossAndGradient now =
-        loss_and_gradient(shape, trained.parameters, batches[step], seq_len);
-    trained.losses.push_back(now.loss);
-    trained.norms.push_back(0);
-    for (const std::vector<double>& g : now.gradient) {
-      for (const double x : g) trained.norms.back() += x * x;
-    }
-    const double t = static_cast<double>(step) + 1;
-    const double correct1 = 1 - std::pow(adam.beta1, t);
-    const double correct2 = 1 - std::pow(adam.beta2, t);
-    for (std::size_t k = 0; k < m.size(); ++k) {
-      std::vector<double>& p = trained.parameters[k];
-      m[k].resize(p.size(), 0);
-      v[k].resize(p.size(), 0);
-      for (std::size_t i = 0; i < p.size(); ++i) {
-        const double g = now.gradient[k][i];
-        p[i] -= adam.rate * adam.decay * p[i];
-        m[k][i] = adam.beta1 * m[k][i] + (1 - adam.beta1) * g;
-        v[k][i] = adam.beta2 * v[k][i] + (1 - adam.beta2) * g * g;
-        p[i] -= adam.rate * (m[k][i] / correct1) / (std::sqrt(v[k][i] / correct2) + adam.epsilon);
+  trained.parameters = initial_parameters(shape, data.seed);
+  Optimizer optimizer(data, rule, trained.parameters.size());
+  double weights = 0;
+  for (const RankShare& share : shares) weights += share.weight;
+  for (int step = 0; step < data.steps; ++step) {
+    Tensors gradient;
+    double loss = 0;
+    for (std::size_t r = 0; r < shares.size(); ++r) {
+      if (shares[r].weight == 0) continue;
+      const double weight = shares[r].weight / data.micro_batches;
+      for (int m = 0; m < data.micro_batches; ++m) {
+        const LossAndGradient now = loss_and_gradient(
+            shape, trained.parameters, data.samples(static_cast<int>(r), step, m), data.seq_len);
+        loss += weight / weights * now.loss;
+        add(gradient, now.gradient, weight, shares[r].skips);
       }
+    }
+    trained.losses.push_back(loss);
+    double squares = 0;
+    for (const std::vector<double>& g : gradient) {
+      for (const double x : g) squares += x * x;
+    }
+    trained.norms.push_back(squares);
+    const double coefficient =
+        data.max_norm > 0 ? std::min(1.0, data.max_norm / (std::sqrt(squares) + 1e-6)) : 1;
+    for (std::size_t k = 0; k < gradient.size(); ++k) {
+      if (gradient[k].empty()) continue;
+      for (double& x : gradient[k]) x *= coefficient;
+      optimizer.update(k, trained.parameters[k], gradient[k], step + 1);
     }
   }
   return trained;

@@ -49,10 +49,12 @@ Tensors initial_parameters(const MlpShape& shape, std::uint64_t seed) {
 }
 
 std::int64_t token_of(const MlpShape& shape, std::int64_t sample, std::int64_t position) {
+  if (sample == no_sample) return 0;
   return draw(1, sample, position, shape.vocabulary);
 }
 
 std::int64_t label_of(const MlpShape& shape, std::int64_t sample, std::int64_t position) {
+  if (sample == no_sample) return ignored_label;
   // A rule that can be learnt, and every third label at random.
   const std::int64_t noise = draw(2, sample, position, 3);
   if (noise == 0) return draw(3, sample, position, shape.vocabulary);

@@ -41,6 +41,18 @@ struct AdamW {
   double decay = 0.1;
 };
 
+struct Sgd {
+  double rate = 0.05;
+  double momentum = 0.9;  // of sgd_momentum
+};
+
+enum class UpdateRule : std::uint8_t { adamw, sgd_momentum, sgd };
+
+// A sample that is not there: its tokens are read, but its labels are ignored, and the mean loss is
+// over the others (PyTorch's ignore_index). How a rank fills up a batch that is too small.
+inline constexpr std::int64_t no_sample = -1;
+inline constexpr std::int64_t ignored_label = -100;
+
 // The dataset: token and label at a position of a sequence. Nothing to download.
 std::int64_t token_of(const MlpShape& shape, std::int64_t sample, std::int64_t position);
 std::int64_t label_of(const MlpShape& shape, std::int64_t sample, std::int64_t position);

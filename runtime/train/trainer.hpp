@@ -9,7 +9,8 @@
 //   trainer.parameters(0);                                // what rank 0 holds
 //
 // The loss of a micro-batch is its mean over tokens, divided by the number of micro-batches, so
-// that what accumulates is the mean; the reductions average over ranks.
+// that what accumulates is the mean; the reductions average over ranks. nn.DataParallel's loss is
+// the mean over the gathered batch (or the mean of every GPU's), and its gradients are summed.
 // Numbers have the dtypes that the schedule's buffers declare, arithmetic is float (double for
 // fp64: see widened.hpp). Tested by tests/unit/runtime/train_test.cpp.
 
@@ -17,28 +18,11 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/train/data.hpp"
 #include "runtime/train/planner.hpp"
 #include "runtime/work.hpp"
 
 namespace stepcast::runtime {
-
-struct TrainingData {
-  int steps = 5;
-  int micro_batches = 1;         // a step
-  std::int64_t micro_batch = 1;  // samples of one rank
-  std::int64_t seq_len = 1;      // tokens of a sample
-  std::uint64_t seed = 7;        // of the initial parameters
-  AdamW adam;
-  // of_rank[r]: the samples of rank r, in the order in which it takes them (sampler.hpp).
-  std::vector<std::vector<std::int64_t>> of_rank;
-
-  // The samples of all ranks in one step: the batch that one rank would train on.
-  std::vector<std::vector<std::int64_t>> batches() const;
-};
-
-// Samples for every rank by the sampler's rule, enough for all steps.
-TrainingData make_data(int ranks, int steps, int micro_batches, std::int64_t micro_batch,
-                       std::int64_t seq_len);
 
 class Trainer : public Work {
  public:
@@ -67,7 +51,8 @@ class Trainer : public Work {
   const Tensors& parameters(int rank) const;
   // The mean loss of each step over all ranks and micro-batches.
   std::vector<double> losses() const;
-  // The squared norms of the gradients that a rank read in its steps (ZeRO's checks before Adam).
+  // The squared norms of the gradients before its updates, as a rank knew them: ZeRO's checks, and
+  // clipping.
   const std::vector<double>& norms(int rank) const;
 
  private:
@@ -78,14 +63,29 @@ class Trainer : public Work {
     std::map<int, std::vector<std::byte>> staged;  // by communicator: elements of a reduction
     Tensors final_parameters;
     std::vector<double> loss;  // by step: sum over micro-batches
+    double last_loss = 0;      // of the last micro-batch
     std::vector<double> norms;
   };
+  RankState& state_of(const OpContext& c) { return ranks_[static_cast<std::size_t>(c.rank)]; }
+  int training_step_of(const OpContext& c) const { return c.step - before_; }
   const OpPlan& plan_of(const OpContext& context) const;
   std::string name_of(const OpContext& context) const;
-  void run_adam(const AdamPlan& plan, const OpContext& context);
+  // By plan; a plan that is not here is no op's of its own.
+  void carry_out(const MovePlan& plan, const OpContext& context);
+  void carry_out(const LayerPlan& plan, const OpContext& context);
+  void carry_out(const LossPlan& plan, const OpContext& context);
+  void carry_out(const NormPlan& plan, const OpContext& context);
+  void carry_out(const CoefficientPlan& plan, const OpContext& context);
+  void carry_out(const LoadPlan& plan, const OpContext& context);
+  void carry_out(const OrderPlan& plan, const OpContext& context);
+  double clip_coefficient(double squares) const;
+  void learn_norm(const CollectivePlan& plan, const OpContext& context);
+  void begin_mean_of_losses(const CollectivePlan& plan, const OpContext& context);
+  std::vector<std::byte>& staged(const OpContext& context);
 
   const Schedule& schedule_;
   int before_ = 0;  // programs that train on nothing
+  int takers_ = 1;  // ranks that take batches
   MlpShape shape_;
   TrainingData data_;
   double loss_scale_ = 1;

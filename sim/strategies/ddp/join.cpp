@@ -1,5 +1,6 @@
 #include "sim/strategies/ddp/join.hpp"
 
+#include "sim/strategies/common/layouts.hpp"
 #include "sim/strategies/common/view_list.hpp"
 #include "sim/strategies/ddp/buffer_sync.hpp"
 #include "sim/strategies/ddp/reducer.hpp"
@@ -106,6 +107,8 @@ JoinedRank::JoinedRank(const HookPlace& place, const std::vector<Bucket>& bucket
     zeros_.push_back(place.builder.buffer("zeros." + place.label + std::to_string(b),
                                           BufferKind::bucket, place.step.precision.reduce,
                                           buckets[b].bytes, place.streams.compute));
+    whole_layout(place.builder, zeros_.back(),
+                 one_after_another(place.step.model, buckets[b].tensors));
   }
 }
 

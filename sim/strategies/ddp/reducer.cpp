@@ -96,6 +96,8 @@ Reducer::Reducer(ScheduleBuilder& builder, const TrainingStep& step, const Layer
             ? builder.persistent(name, BufferKind::bucket, step.precision.reduce, buckets_[b].bytes)
             : builder.buffer(name, BufferKind::bucket, step.precision.reduce, buckets_[b].bytes,
                              setup_.streams.compute));
+    whole_layout(builder, bucket_buffers_.back(),
+                 one_after_another(step.model, buckets_[b].tensors));
     Bytes offset = 0;
     for (const int parameter : buckets_[b].tensors) {
       bucket_of_[static_cast<std::size_t>(parameter)] = static_cast<int>(b);
@@ -159,11 +161,14 @@ void Reducer::declare_gradients() {
     if (bytes == 0) continue;
     late_[b] = declare("late_gradients." + setup_.label + std::to_string(b), bytes);
     Bytes offset = 0;
+    std::vector<int> late;
     for (const int p : buckets_[b].tensors) {
       if (!is_unused(p)) continue;
+      late.push_back(p);
       tensor_[static_cast<std::size_t>(p)] = {late_[b], offset, gradient_bytes(step_, p)};
       offset += gradient_bytes(step_, p);
     }
+    whole_layout(builder_, late_[b], one_after_another(step_.model, late));
   }
   late_alive_ = kept;
 }

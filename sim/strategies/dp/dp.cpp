@@ -7,6 +7,7 @@
 
 #include "sim/strategies/common/layer_gradients.hpp"
 #include "sim/strategies/common/layer_walk.hpp"
+#include "sim/strategies/common/layouts.hpp"
 #include "sim/strategies/common/optimizer.hpp"
 #include "sim/strategies/common/view_list.hpp"
 #include "sim/strategies/dp/loss.hpp"
@@ -34,6 +35,7 @@ struct State {
       const BufferIndex buffer = builder.persistent(
           "parameters." + layer.name.str(), BufferKind::parameter, step.precision.parameter,
           elements * bytes_per_element(step.precision.parameter));
+      whole_layout(builder, buffer, one_after_another(step.model, layer));
       parts.add(layer.first_parameter, layer.parameter_count, buffer);
       parameters.push_back(builder.whole(buffer));
     }

@@ -102,11 +102,12 @@ void Loss::gather(bool root, int micro_batch) {
        root ? whole(losses_) : View{});
 }
 
-void Loss::compute_backward() {
+void Loss::compute_backward(View upstream) {
   alloc(gradient_);
   alloc(backward_workspace_);
   ViewList reads = ViewList(whole(saved_)).add(whole(labels_));
   if (work_.keeps_logits) reads.add(logits());
+  reads.add(upstream);
   const ViewList writes = ViewList(whole(gradient_)).add(whole(backward_workspace_));
   walk_.ran_on_compute(builder_.compute(verb_compute, compute_, backward_, reads, writes));
   free(backward_workspace_);
@@ -121,14 +122,14 @@ void Loss::backward(bool root, int micro_batch) {
     if (!root) alloc(part_);
     move(verb_scatter, CollectiveKind::scatter, Dtype::fp32, step_.mesh.world_size(),
          root ? whole(losses_) : View{}, root ? View{} : whole(part_));
-    compute_backward();
+    compute_backward({root ? losses_ : part_, 0, 4});
     free(root ? losses_ : part_);
     if (work_.keeps_logits) walk_.drop_logits();
     walk_.begin_backward_with(gradient_);
     return;
   }
   if (root) {
-    compute_backward();
+    compute_backward({});
     if (work_.keeps_logits) free(gathered_);
   } else {
     alloc(part_);

@@ -49,7 +49,8 @@ class Loss {
   View logits() const { return everywhere_ ? walk_.logits() : whole(gathered_); }
   void move(Name verb, CollectiveKind kind, Dtype dtype, std::int64_t elements, View reads,
             View writes);
-  void compute_backward();
+  // `upstream`: the gradient of this loss, where it is one of several; else none.
+  void compute_backward(View upstream);
 
   ScheduleBuilder& builder_;
   const TrainingStep& step_;

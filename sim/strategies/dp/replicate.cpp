@@ -1,9 +1,11 @@
 #include "sim/strategies/dp/replicate.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <string>
 
+#include "sim/strategies/common/layouts.hpp"
 #include "sim/strategies/common/view_list.hpp"
 
 namespace stepcast::dp {
@@ -77,6 +79,9 @@ void Replicas::plan_parameters() {
     }
     add_piece(chunk, step_.precision.parameter, parameters_.views(chunk.first, chunk.count),
               first_layer);
+    std::vector<int> tensors(static_cast<std::size_t>(chunk.count));
+    std::iota(tensors.begin(), tensors.end(), chunk.first);
+    whole_layout(builder_, pieces_.back().replica, one_after_another(step_.model, tensors));
     replicas_.add(chunk.first, chunk.count, pieces_.back().replica);
   }
 }

@@ -43,6 +43,7 @@ void Gather::unshard(Unit& unit, Phase phase, int micro_batch) {
   // One foreach cast + copy of all shards into a flat tensor, one foreach copy into the slot.
   if (unit.cast_shard >= 0) builder_.alloc(unit.cast_shard);
   builder_.alloc(unit.gathered);
+  unit.flat = unit.gathered;
   const bool cast = unit.cast_shard >= 0;
   const Kernel copy = memory_bound(verb_copy_in, p.gather, cast ? stored + payload : payload,
                                    cast ? 2 * payload : payload, cast ? 2 : 1);
@@ -67,17 +68,18 @@ void Gather::unshard_slice(Unit& unit) {
   builder_.rule(rule_slice);
   builder_.stream_wait(streams_.copy_in, unit.sliced);
   builder_.stream_wait(streams_.all_gather, unit.sliced);
-  builder_.alloc(unit.gathered);
+  builder_.alloc(unit.regathered);
+  unit.flat = unit.regathered;
   const View slice = builder_.whole(unit.slice);
-  const View slot{unit.gathered, 0, slice.bytes};
+  const View slot{unit.regathered, 0, slice.bytes};
   const Kernel copy = memory_bound(verb_copy_in, step_.precision.gather, slice.bytes, slice.bytes);
   const OpIndex copied =
       builder_.one_kernel(verb_copy_in, streams_.copy_in, copy, ViewList(slice), ViewList(slot));
   builder_.stream_wait(streams_.all_gather, copied);
-  unit.gather_op =
-      builder_.collective(verb_all_gather, CollectiveKind::all_gather, streams_.regather,
-                          streams_.all_gather, step_.precision.gather, unit.size.padded_elements,
-                          Reduction::none, ViewList(slot), ViewList(builder_.whole(unit.gathered)));
+  unit.gather_op = builder_.collective(
+      verb_all_gather, CollectiveKind::all_gather, streams_.regather, streams_.all_gather,
+      step_.precision.gather, unit.size.padded_elements, Reduction::none, ViewList(slot),
+      ViewList(builder_.whole(unit.regathered)));
 }
 
 void Gather::copy_out(Unit& unit, Phase phase, int micro_batch) {
@@ -87,7 +89,7 @@ void Gather::copy_out(Unit& unit, Phase phase, int micro_batch) {
   builder_.alloc(unit.unsharded);
   const Kernel copy = memory_bound(verb_copy_out, step_.precision.gather, bytes, bytes);
   last_copy_out_ = builder_.one_kernel(verb_copy_out, streams_.compute, copy,
-                                       ViewList(builder_.whole(unit.gathered)),
+                                       ViewList(builder_.whole(unit.flat)),
                                        ViewList(builder_.whole(unit.unsharded)));
   walk_.ran_on_compute(last_copy_out_);
   unit.is_unsharded = true;
@@ -108,7 +110,7 @@ void Gather::wait_forward(Unit& unit, int micro_batch) {
   builder_.at(Phase::forward, unit.name, micro_batch);
   release_last();
   copy_out(unit, Phase::forward, micro_batch);
-  held_ = unit.gathered;
+  held_ = unit.flat;
   held_copy_out_ = last_copy_out_;
 }
 
@@ -121,7 +123,7 @@ void Gather::release_last() {
 void Gather::wait_backward(Unit& unit, int micro_batch) {
   if (unit.gather_op < 0) return;
   copy_out(unit, Phase::backward, micro_batch);
-  free_after_copy_out(unit.gathered, last_copy_out_);
+  free_after_copy_out(unit.flat, last_copy_out_);
 }
 
 void Gather::reshard_after_forward(Unit& unit) {

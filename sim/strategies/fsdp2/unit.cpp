@@ -38,10 +38,15 @@ void note_padding(ScheduleBuilder& builder, const std::vector<Unit>& units, int 
 // reduce-scatter, and together again (padded at their end) where compute uses them.
 void declare_layouts(ScheduleBuilder& builder, const TrainingStep& step, const Unit& unit,
                      const WrapUnit& wrap) {
-  const int ranks = step.mesh.shard;
+  const int ranks = shard_ranks(step);
+  // Under reshard_after_forward = n the shard axis is the group of n.
+  const Axis axis = ranks == step.mesh.shard ? Axis::shard : Axis::world;
+  const int within = step.strategy.reshard_group;
   std::vector<Placed> chunks;
+  std::vector<Placed> slices;
   std::vector<Placed> whole;
   std::int64_t part = 0;
+  std::int64_t slice_part = 0;
   for (const int index : wrap.parameters) {
     const ShardedParameter sharded =
         shard_dim0(step.model.parameters[static_cast<std::size_t>(index)].shape, ranks);
@@ -49,10 +54,17 @@ void declare_layouts(ScheduleBuilder& builder, const TrainingStep& step, const U
     chunks.push_back({index, sharded.elements, part, chunk});
     whole.push_back({index, sharded.elements, part * ranks, 0});
     part += chunk;
+    if (unit.slice < 0) continue;
+    slices.push_back({index, sharded.elements, slice_part, sharded.padded_elements / within});
+    slice_part += sharded.padded_elements / within;
   }
-  builder.layout(unit.shard, Cut::chunks, Axis::shard, part, chunks);
-  builder.layout(unit.gathered, Cut::by_rank, Axis::shard, part, chunks);
-  builder.layout(unit.reduce_input, Cut::by_rank, Axis::shard, part, chunks);
+  builder.layout(unit.shard, Cut::chunks, axis, part, chunks);
+  builder.layout(unit.gathered, Cut::by_rank, axis, part, chunks);
+  builder.layout(unit.reduce_input, Cut::by_rank, axis, part, chunks);
+  if (unit.slice >= 0) {
+    builder.layout(unit.slice, Cut::chunks, Axis::shard, slice_part, slices);
+    builder.layout(unit.regathered, Cut::by_rank, Axis::shard, slice_part, slices);
+  }
   whole_layout(builder, unit.unsharded, whole);
   if (unit.accumulated >= 0) {
     whole_layout(builder, unit.accumulated, one_after_another(step.model, wrap.parameters));
@@ -97,6 +109,8 @@ std::vector<Unit> declare_units(ScheduleBuilder& builder, const TrainingStep& st
     if (within > 0 && !wrap.root && !wrap.keep_after_forward) {
       unit.slice = builder.buffer("slice" + suffix, BufferKind::unsharded, p.gather,
                                   bytes(full / within, p.gather), streams.compute);
+      unit.regathered = builder.buffer("regathered" + suffix, BufferKind::gather_output, p.gather,
+                                       bytes(full, p.gather), streams.copy_in);
     }
     unit.unshard_in_backward =
         step.strategy.unshard_embedding_in_backward || wrap.layers.size() != 1 ||

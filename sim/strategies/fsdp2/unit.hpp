@@ -39,6 +39,7 @@ struct Unit {
   BufferIndex gathered = -1;    // flat all-gather output
   BufferIndex unsharded = -1;   // the parameters that compute uses
   BufferIndex slice = -1;       // 1/n of them, from forward to backward
+  BufferIndex regathered = -1;  // flat all-gather output within the group of n
   bool unshard_in_backward = true;
   // Reduce.
   BufferIndex accumulated = -1;  // unsharded gradients kept across micro-batches, reduce dtype
@@ -48,6 +49,7 @@ struct Unit {
   BufferIndex fresh_shard = -1;  // a later micro-batch's shard before it is added
 
   // State while the schedule is written.
+  BufferIndex flat = -1;  // what the last gather fills: gathered or regathered
   bool is_unsharded = false;
   OpIndex sliced = -1;           // made its slice, which it holds when >= 0
   OpIndex gather_op = -1;        // in flight when >= 0

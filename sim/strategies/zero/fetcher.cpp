@@ -39,6 +39,10 @@ Fetcher::Fetcher(ScheduleBuilder& builder, const TrainingStep& step, LayerWalk& 
                          step.precision.gather, mine.bytes / step.mesh.shard, streams.compute);
     }
     const int index = static_cast<int>(parameters_.size());
+    if (streams.secondary >= 0) {
+      chunk_layout(builder, step, mine.secondary, Cut::chunks, std::span<const int>(&index, 1),
+                   Source::secondary_shards);
+    }
     whole_layout(builder, mine.full,
                  one_after_another(step.model, std::span<const int>(&index, 1)));
     parameters_.push_back(mine);
@@ -46,17 +50,19 @@ Fetcher::Fetcher(ScheduleBuilder& builder, const TrainingStep& step, LayerWalk& 
 }
 
 void chunk_layout(ScheduleBuilder& builder, const TrainingStep& step, BufferIndex buffer, Cut cut,
-                  std::span<const int> parameters) {
+                  std::span<const int> parameters, Source source) {
+  // Under hpZ the shard axis is the group of the secondary copies.
+  const bool secondary = source == Source::secondary_shards;
+  const Axis axis = step.mesh.replicate > 1 && !secondary ? Axis::world : Axis::shard;
   std::vector<Placed> placed;
   std::int64_t part = 0;
   for (const int p : parameters) {
     const std::int64_t elements = step.model.parameters[static_cast<std::size_t>(p)].elements();
-    const std::int64_t chunk = parameter_partition(elements, step.mesh.world_size());
+    const std::int64_t chunk = parameter_partition(elements, step.mesh.world_size()) *
+                               (secondary ? step.mesh.replicate : 1);
     placed.push_back({p, elements, part, chunk});
     part += chunk;
   }
-  // Under hpZ the shard axis is the group of the secondary copies.
-  const Axis axis = step.mesh.replicate > 1 ? Axis::world : Axis::shard;
   builder.layout(buffer, cut, axis, part, placed);
 }
 
@@ -96,7 +102,7 @@ void Fetcher::gather_from(Source source, std::span<const int> parameters) {
   const BufferIndex flat =
       builder_.buffer("flat_gather." + std::to_string(calls_.size()), BufferKind::gather_output,
                       dtype, bytes, streams_.all_gather);
-  chunk_layout(builder_, step_, flat, Cut::by_rank, parameters);
+  chunk_layout(builder_, step_, flat, Cut::by_rank, parameters, source);
   builder_.alloc(flat);
   if (secondary) builder_.rule(rule_hpz);
   const OpIndex op = builder_.collective(

@@ -22,10 +22,13 @@
 
 namespace stepcast::zero {
 
+// What gathers are fed from: the shards among all ranks, or hpZ's within a group.
+enum class Source : std::uint8_t { shards, secondary_shards };
+
 // What lies in a buffer of stage 3's partitions: a rank's chunks of these parameters, or of all
 // ranks one after the other.
 void chunk_layout(ScheduleBuilder& builder, const TrainingStep& step, BufferIndex buffer, Cut cut,
-                  std::span<const int> parameters);
+                  std::span<const int> parameters, Source source = Source::shards);
 
 class Fetcher {
  public:
@@ -49,7 +52,6 @@ class Fetcher {
   View view_of(int parameter) const;
 
  private:
-  enum class Source { shards, secondary_shards };
   void gather_from(Source source, std::span<const int> parameters);
   void keep_secondary(int parameter);
 

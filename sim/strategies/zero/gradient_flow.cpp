@@ -295,10 +295,11 @@ void GradientFlow::average_all(std::span<const View> input, Bytes bytes) {
 
 // reduce_scatter false: the contiguous bucket itself is all-reduced, without a flat copy.
 void GradientFlow::average_in_place(std::span<const View> input, Bytes bytes) {
+  const ViewList bucket(View{buckets_[turn_], 0, bytes});  // its slices, side by side
   const OpIndex op = builder_.collective(
       verb_all_reduce, CollectiveKind::all_reduce, streams_.world, streams_.reduction,
       step_.precision.gradient, bytes / bytes_per_element(step_.precision.gradient), Reduction::sum,
-      input, input);
+      bucket, bucket);
   if (!overlaps()) walk_.ran_on_compute(op);
   keep_owned(input, bytes);
 }

@@ -216,7 +216,6 @@ class Stage3Builder {
   void optimizer() {
     const View gradients = gradients_.partition();
     const View norm = builder_.whole(norm_);
-    const View states = builder_.whole(states_);
     const View shards = builder_.whole(shards_);
     builder_.at(Phase::optimizer);
     builder_.host_work(cost_optimizer, 1);
@@ -235,6 +234,9 @@ class Stage3Builder {
       run(verb_to_fp32, gradient * group, 4 * group,
           ViewList(View{gradients.buffer, first * gradient, group * gradient}), ViewList(fp32));
       const View own{shards_, first * parameter, group * parameter};
+      // A sub-group is a flat tensor of its own, with moments of its own.
+      const Bytes state = optimizer_state_bytes(step_);
+      const View states{states_, first * state, group * state};
       const ViewList updated = master ? ViewList(states) : ViewList(states).add(own);
       walk_.run(compute_, update_fp32_kernel(step_.optimizer, step_.precision, group),
                 ViewList(fp32).add(updated), updated);
