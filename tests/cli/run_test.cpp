@@ -17,7 +17,9 @@ const std::string tiny = "run --model residual-mlp --cluster dgx-h100 --precisio
 
 TEST_CASE("run --compute train: every strategy ends with the parameters of one rank") {
   for (const char* strategy :
-       {"ddp", "zero1", "zero2", "zero3", "fsdp1", "fsdp2", "hsdp --shard-group 2"}) {
+       {"dp", "ddp", "zero1", "zero2", "zero3", "fsdp1", "fsdp2", "hsdp --shard-group 2",
+        "ddp --optimizer sgd-momentum --clip-grad-norm true", "ddp --join-early-ranks 1",
+        "ddp --find-unused-parameters true --unused-parameters '*.0.*.bias' --unused-on-ranks 2"}) {
     CAPTURE(strategy);
     const Output o = run(tiny + "--gpus 4 --compute train --float64 --json --strategy " + strategy);
     CHECK(o.code == 0);
@@ -37,6 +39,16 @@ TEST_CASE("run --compute train prints each step's loss beside one rank's") {
   CHECK(o.out.find("ddp on 2 ranks, fp32") != std::string::npos);
   CHECK(o.out.find("\n   3  ") != std::string::npos);
   CHECK(o.out.find("(--float64 leaves rounding out)") != std::string::npos);
+}
+
+TEST_CASE("run --compute train: what a 16-bit hook rounds is printed, PowerSGD is refused") {
+  const std::string ddp = tiny + "--gpus 2 --compute train --float64 --strategy ddp --comm-hook ";
+  const Output rounds = run(ddp + "bf16_compress");
+  CHECK(rounds.code == 0);
+  CHECK(rounds.out.find("(the hook rounds what is reduced to 16 bits)") != std::string::npos);
+  const Output refused = run(ddp + "powerSGD");
+  CHECK(refused.code == 2);
+  CHECK(refused.err.find("approximation of the gradients") != std::string::npos);
 }
 
 TEST_CASE("run replays a step on threads and prints the page that simulate prints") {
