@@ -15,6 +15,7 @@ struct File {
 std::span<const File> models();
 std::span<const File> topologies();
 std::span<const File> kernels();      // software profiles
-std::span<const File> collectives();  // NCCL constants by version
+std::span<const File> collectives();  // NCCL constants by version, corrections
+std::span<const File> published_calls();  // of collectives, with their machines
 
 }  // namespace stepcast::embedded

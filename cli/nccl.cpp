@@ -7,8 +7,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <memory>
 
 #include "base/error.hpp"
@@ -18,6 +20,7 @@
 #include "sim/collectives/collective_cost.hpp"
 #include "sim/collectives/nccl_tests_log.hpp"
 #include "sim/forecast/resolve.hpp"
+#include "validate/collectives/errors.hpp"
 
 namespace stepcast::cli {
 
@@ -37,6 +40,7 @@ struct Options {
   std::string dtype = "float", redop = "sum";
   std::string hint_op;
   int ranks = 0, nodes = 0;
+  bool published = false;
 };
 
 // "8", "25M", "1G": as nccl-tests reads sizes, K, M and G being powers of 1024.
@@ -96,6 +100,9 @@ Reduction parse_redop(const std::string& name, CollectiveKind op) {
 
 std::string provenance_text(const CollectiveCost& cost) {
   if (cost.measured) return std::string(to_string(cost.measured->how));
+  if (cost.corrected) {
+    return fmt::format("{}, corrected for {}", to_string(cost.provenance), cost.network_class);
+  }
   return std::string(to_string(cost.provenance));
 }
 
@@ -194,10 +201,39 @@ constexpr Band bands[] = {{"< 64 KiB", 65536.0},
                           {"16 - 256 MiB", 268435456.0},
                           {">= 256 MiB", 1e30}};
 
+struct Ratio {
+  double forecast, formula;  // over what was measured
+};
+
+std::string summary(CollectiveKind op, const Band& band, const std::vector<Ratio>& ratios) {
+  std::vector<double> forecast, error, formula_error;
+  for (const Ratio& r : ratios) {
+    forecast.push_back(r.forecast);
+    error.push_back(std::abs(r.forecast - 1) * 100);
+    formula_error.push_back(std::abs(r.formula - 1) * 100);
+  }
+  return fmt::format("# {:<14} {:<16} {:>4} {:>9.2f} {:>7.1f}% {:>21.1f}%\n", to_string(op),
+                     band.name, ratios.size(), median(forecast), median(error),
+                     median(formula_error));
+}
+
 int compare(const Options& o, const ScenarioFlags& flags) {
   const Scenario scenario = flags.read();
+  if (o.published) {
+    if (!o.logs.empty()) {
+      throw InputError({"--published", 0, ""}, "brings its own measurements; accepted: no LOG");
+    }
+    const CollectiveOptions options = resolve_collectives(scenario);
+    const Corrections none;
+    print(validate::tables(options.corrections ? *options.corrections : none,
+                           validate::published_calls()));
+    return 0;
+  }
+  if (o.logs.empty()) {
+    throw InputError({"nccl compare", 0, ""}, "no log given; accepted: LOG..., or --published");
+  }
   std::string text;
-  std::vector<double> errors[std::size(bands)];  // forecast / measured
+  std::map<CollectiveKind, std::array<std::vector<Ratio>, std::size(bands)>> ratios;
   for (const std::string& path : o.logs) {
     const NcclTestsLog log = read_log(path, o);
     Scenario of_log = scenario;
@@ -220,39 +256,43 @@ int compare(const Options& o, const ScenarioFlags& flags) {
     text += fmt::format("# {}: {}, {} {}, {} ranks on {} x {}\n", path, to_string(log.op),
                         log.dtype, log.reduction == Reduction::none ? "none" : "reduced", log.ranks,
                         log.nodes, cluster.machine.name);
-    text += fmt::format("# {:>12} {:>8} {:>7} {:>4} {:>12} {:>12} {:>8}  {}\n", "size", "algo",
-                        "proto", "ch", "forecast us", "measured us", "error", "from");
+    text +=
+        fmt::format("# {:>12} {:>8} {:>7} {:>4} {:>12} {:>12} {:>8} {:>12}  {}\n", "size", "algo",
+                    "proto", "ch", "forecast us", "measured us", "error", "formula us", "from");
     for (const NcclTestsRow& row : log.rows) {
       const CollectiveCost c =
           collectives.cost(Axis::world, log.op, row.bytes, type_of_log(log.dtype), log.reduction);
       const double forecast_us = c.seconds * 1e6;
       const double ratio = forecast_us / row.time_us();
-      text += fmt::format("{:>14} {:>8} {:>7} {:>4} {:>12} {:>12} {:>+7.1f}%  {}\n", row.bytes,
-                          to_string(c.choice.algorithm), to_string(c.choice.protocol),
+      const double formula_us = c.predicted.latency_us + c.predicted.wire_us;
+      text += fmt::format("{:>14} {:>8} {:>7} {:>4} {:>12} {:>12} {:>+7.1f}% {:>12}  {}\n",
+                          row.bytes, to_string(c.choice.algorithm), to_string(c.choice.protocol),
                           c.choice.channels, time_text(forecast_us), time_text(row.time_us()),
-                          (ratio - 1) * 100, provenance_text(c));
+                          (ratio - 1) * 100, time_text(formula_us), provenance_text(c));
       for (std::size_t b = 0; b < std::size(bands); ++b) {
         if (static_cast<double>(row.bytes) >= bands[b].below) continue;
-        errors[b].push_back(ratio);
+        ratios[log.op][b].push_back({ratio, formula_us / row.time_us()});
         break;
       }
     }
   }
-  text += "#\n# size             rows  median forecast / measured   median |error|\n";
-  for (std::size_t b = 0; b < std::size(bands); ++b) {
-    if (errors[b].empty()) continue;
-    std::vector<double> absolute;
-    for (const double ratio : errors[b]) absolute.push_back(std::abs(ratio - 1) * 100);
-    text += fmt::format("# {:<16} {:>4} {:>28.2f} {:>15.1f}%\n", bands[b].name, errors[b].size(),
-                        median(errors[b]), median(absolute));
+  text += fmt::format("#\n# {:<14} {:<16} {:>4} {:>9} {:>8} {:>22}\n", "operation", "size", "rows",
+                      "forecast", "|error|", "formula alone |error|");
+  for (const auto& [op, by_band] : ratios) {
+    for (std::size_t b = 0; b < std::size(bands); ++b) {
+      if (!by_band[b].empty()) text += summary(op, bands[b], by_band[b]);
+    }
   }
+  text +=
+      "# forecast: of what was measured, the median; |error|: the median; formula: what NCCL's\n"
+      "# tuner predicts, without corrections and measured times\n";
   print(text);
   return 0;
 }
 
-void add_log_options(CLI::App& verb, Options& o) {
+void add_log_options(CLI::App& verb, Options& o, bool required) {
   verb.add_option("log", o.logs, "nccl-tests output, text or JSON")
-      ->required()
+      ->required(required)
       ->option_text("LOG...");
   verb.add_option("--log-op", o.hint_op, "operation, where the log does not say it")
       ->option_text("NAME");
@@ -269,7 +309,7 @@ Run add(CLI::App& command) {
   CLI::App* import_verb =
       command.add_subcommand("import", "logs of nccl-tests as a table of measured times");
   import_verb->allow_extras();
-  add_log_options(*import_verb, *o);
+  add_log_options(*import_verb, *o, true);
   import_verb->add_option("-o,--output", o->output, "the TOML to write (default: stdout)")
       ->option_text("FILE");
 
@@ -290,7 +330,9 @@ Run add(CLI::App& command) {
   CLI::App* compare_verb =
       command.add_subcommand("compare", "a forecast beside logs of nccl-tests");
   compare_verb->allow_extras();
-  add_log_options(*compare_verb, *o);
+  add_log_options(*compare_verb, *o, false);
+  compare_verb->add_flag("--published", o->published,
+                         "published measurements of many machines, instead of LOG");
   auto compare_flags = std::make_shared<ScenarioFlags>(*compare_verb, cluster_keys());
 
   return [=] {
@@ -308,7 +350,8 @@ const Command nccl_command{
     "  stepcast nccl predict --cluster dgx-h100 --nodes 2 --op all_reduce -b 1M -e 1G\n"
     "  stepcast nccl predict --cluster dgx-h100 --nodes 16 --nccl NCCL_ALGO=Ring\n"
     "  stepcast nccl import all_reduce.log all_gather.log -o measured.toml\n"
-    "  stepcast nccl compare all_reduce.log --cluster dgx-h100",
+    "  stepcast nccl compare all_reduce.log --cluster dgx-h100\n"
+    "  stepcast nccl compare --published",
     add};
 
 }  // namespace stepcast::cli

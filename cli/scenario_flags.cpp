@@ -117,6 +117,7 @@ const std::vector<std::string>& collective_keys() {
                                              "gpudirect_rdma",
                                              "nccl_version",
                                              "nccl",
+                                             "collective_corrections",
                                              "measured_collectives",
                                              "calibration"};
   return keys;

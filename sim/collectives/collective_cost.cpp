@@ -68,6 +68,7 @@ struct Collectives::Impl {
   const nccl::Constants& constants;
   std::map<std::pair<GpuMask, bool>, std::unique_ptr<NodeSearch>> searches;
   std::optional<AxisPlan> plans[3];
+  std::set<std::string> corrected_classes;
 
   Impl(const Cluster& c, Mesh m, CollectiveOptions o)
       : cluster(c),
@@ -158,6 +159,13 @@ struct Collectives::Impl {
     return cost;
   }
 
+  std::string class_of(const nccl::Tuner& tuner, const AxisPlan& plan, const UnitLoads& unit) {
+    const bool across = tuner.comm().nodes > 1;
+    const NodeSearch& node = search(plan.groups.kinds.front().masks.front(), across);
+    return correction_class(tuner.comm(), node.system.has_nvswitch(), unit.staged,
+                            cluster.fabric.network);
+  }
+
   static void keep_worst(std::vector<LinkLoad>& loads, const LinkLoad& load) {
     for (LinkLoad& known : loads) {
       if (known.resource != load.resource) continue;
@@ -221,12 +229,14 @@ int siblings_of(const AxisPlan& plan) {
   return static_cast<int>(most);
 }
 
-// Where several communicators share the nodes and the time is of one alone, their common links
-// still bound it from below; else what it was measured to take is what its links took.
-void use_measured(const AxisPlan& plan, CollectiveCost* cost) {
-  const bool alone = cost->measured->siblings == siblings_of(plan);
-  cost->seconds = cost->measured->seconds;
-  cost->provenance = cost->measured->provenance();
+// A time that was measured, or fitted to measurements, with `siblings` communicators on the nodes.
+// Where more share them, their common links still bound it from below; else what it was measured to
+// take is what its links took.
+void use_time(const AxisPlan& plan, Seconds seconds, int siblings, Provenance provenance,
+              CollectiveCost* cost) {
+  const bool alone = siblings == siblings_of(plan);
+  cost->seconds = seconds;
+  cost->provenance = provenance;
   for (LinkLoad& load : cost->loads) {
     if (alone) {
       load.seconds = std::min(load.seconds, cost->seconds);
@@ -268,11 +278,13 @@ CollectiveCost Collectives::cost(Axis axis, CollectiveKind kind, Bytes bytes, Dt
   }
   AxisPlan& plan = impl_->plan(axis);
   const nccl::Tuner* slowest = nullptr;
+  const GroupKind* group = nullptr;
   nccl::Choice choice;
-  for (const nccl::Tuner& tuner : plan.tuners) {
-    const nccl::Choice c = tuner.choose(kind, bytes, dtype, reduction);
+  for (std::size_t i = 0; i < plan.tuners.size(); ++i) {
+    const nccl::Choice c = plan.tuners[i].choose(kind, bytes, dtype, reduction);
     if (slowest != nullptr && c.time_us <= choice.time_us) continue;
-    slowest = &tuner;
+    slowest = &plan.tuners[i];
+    group = &plan.groups.kinds[i];
     choice = c;
   }
   STEPCAST_ASSERT(slowest != nullptr, "an axis without communicators");
@@ -281,10 +293,36 @@ CollectiveCost Collectives::cost(Axis axis, CollectiveKind kind, Bytes bytes, Dt
   const double size = static_cast<double>(bytes);
   const double wire = wire_factor(choice.protocol);
   const UnitLoads& unit = impl_->loads(plan, kind, choice.algorithm);
-  cost.seconds = choice.time_us * 1e-6;
+  const double delay_us = fabric_delay_us(impl_->cluster, *group, kind, choice.algorithm);
+  cost.seconds = (choice.time_us + delay_us) * 1e-6;
   for (const LinkLoad& load : unit.loads) {
     cost.loads.push_back({load.resource, load.bytes * size * wire, load.seconds * size * wire});
     cost.seconds = std::max(cost.seconds, cost.loads.back().seconds);
+  }
+  const double wire_us = slowest->wire_us(kind, choice.algorithm, choice.protocol, bytes);
+  const double latency_us = choice.time_us - wire_us + delay_us;
+  cost.predicted = {kind,
+                    choice.algorithm,
+                    choice.protocol,
+                    ranks,
+                    slowest->comm().nodes,
+                    latency_us,
+                    cost.seconds * 1e6 - latency_us};
+  cost.network_class = impl_->class_of(*slowest, plan, unit);
+  const Correction* correction =
+      impl_->options.corrections ? impl_->options.corrections->find(cost.network_class) : nullptr;
+  if (impl_->options.measured) {
+    cost.measured = impl_->options.measured->find(kind, ranks, slowest->comm().nodes, bytes,
+                                                  siblings_of(plan), dtype);
+  }
+  if (cost.measured) {
+    use_time(plan, cost.measured->seconds, cost.measured->siblings, cost.measured->provenance(),
+             &cost);
+  } else if (correction != nullptr) {
+    const Seconds corrected = corrected_us(*correction, cost.predicted) * 1e-6;
+    use_time(plan, corrected, 1, Provenance::modelled, &cost);
+    cost.corrected = true;
+    impl_->corrected_classes.insert(cost.network_class);
   }
   const int sms = impl_->cluster.machine.gpu.sm_count;
   if (!impl_->options.interference.empty()) {
@@ -300,11 +338,6 @@ CollectiveCost Collectives::cost(Axis axis, CollectiveKind kind, Bytes bytes, Dt
   cost.hbm_bytes = ring_volume(kind, ranks) * size * (1 + 2 * wire);
   cost.bytes_sent_intra = unit.sent_intra * size;
   cost.bytes_sent_inter = unit.sent_inter * size;
-  if (impl_->options.measured) {
-    cost.measured = impl_->options.measured->find(kind, ranks, slowest->comm().nodes, bytes,
-                                                  siblings_of(plan), dtype);
-    if (cost.measured) use_measured(plan, &cost);
-  }
   cost.busbw_gbps = bus_bandwidth_gbps(kind, bytes, cost.seconds, ranks);
   if (cost.measured) return cost;
   if (sms == 0) cost.provenance = Provenance::assumed;  // a GPU nobody named: SMs held not known
@@ -316,6 +349,10 @@ CollectiveCost Collectives::cost(Axis axis, CollectiveKind kind, Bytes bytes, Dt
     cost.provenance = worse(cost.provenance, Provenance::extrapolated);
   }
   return cost;
+}
+
+const std::set<std::string>& Collectives::corrected_classes() const {
+  return impl_->corrected_classes;
 }
 
 std::string Collectives::describe(Axis axis) const {

@@ -3,11 +3,13 @@
 // has not, are peer copies: peer_copies.hpp):
 //   choice  algorithm, protocol, channels, threads: as NCCL chooses (nccl/tuner.hpp)
 //   load    bytes on each kind of link, SMs held, HBM traffic: what it takes from others
-//   time    alone: NCCL's own model, bounded below by the slowest link's load
+//   time    alone: NCCL's own model, bounded below by the slowest link's load, then corrected by
+//           what was measured on networks of its class (corrections.hpp)
 // Tested by tests/unit/collectives.
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "base/provenance.hpp"
 #include "base/units.hpp"
 #include "sim/collectives/algorithms.hpp"
+#include "sim/collectives/corrections.hpp"
 #include "sim/collectives/measured.hpp"
 #include "sim/collectives/nccl/environment.hpp"
 #include "sim/collectives/nccl/types.hpp"
@@ -55,6 +58,9 @@ struct CollectiveCost {
   double busbw_gbps = 0;            // nccl-tests' definition, GB/s
   Provenance provenance = Provenance::modelled;
   std::optional<MeasuredTime> measured;  // what a measured table says, where it answered
+  std::string network_class;             // of the corrections, fitted or not (corrections.hpp)
+  PredictedCall predicted;               // what they correct; the links' bound is in its wire_us
+  bool corrected = false;
 };
 
 // How much of the SMs a collective of so many channels takes from a product beside it, and of the
@@ -71,6 +77,7 @@ struct CollectiveOptions {
   nccl::Environment environment = {};
   std::shared_ptr<const MeasuredTable> measured = nullptr;
   std::vector<MeasuredShare> interference = {};
+  std::shared_ptr<const Corrections> corrections = nullptr;  // none: NCCL's own prediction
 };
 
 // All communicators of a mesh on a cluster. Searches graphs once per axis, when the axis is first
@@ -90,6 +97,8 @@ class Collectives {
   std::string describe(Axis axis) const;
   // The links of an axis as NCCL's search uses them: what other algorithms are compared on.
   StepRates rates(Axis axis) const;
+  // The classes whose corrections entered the costs answered so far.
+  const std::set<std::string>& corrected_classes() const;
   int ranks(Axis axis) const;
   int nodes(Axis axis) const;
 

@@ -158,6 +158,8 @@ Report report_of(const Resolved& r, const Schedule& schedule, const CostTable& c
   add_speed(r, report);
   report.split = split_time(schedule, costs, timeline, r.profile.provenance);
   report.collectives = collective_rows(schedule, timeline, collectives);
+  const std::set<std::string>& corrected = collectives.corrected_classes();
+  report.corrected_classes.assign(corrected.begin(), corrected.end());
   const auto program = static_cast<std::size_t>(timeline.steps.back().program_index);
   report.ops_per_step = static_cast<int>(schedule.roles[0].steps[program].ops.size());
   report.capacity = r.cluster.machine.gpu.memory_bytes;

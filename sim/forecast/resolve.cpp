@@ -237,6 +237,7 @@ CollectiveOptions resolve_collectives(const Scenario& s) {
   CollectiveOptions options;
   options.nccl_version = s.nccl_version.value_or("2.28.9");
   if (s.nccl) options.environment.set_all(*s.nccl, s.where("nccl"));
+  if (s.collective_corrections.value_or(true)) options.corrections = Corrections::shipped();
   if (s.measured_collectives) {
     options.measured = std::make_shared<const MeasuredTable>(
         MeasuredTable::from_file(path_of(s, "measured_collectives", *s.measured_collectives)));

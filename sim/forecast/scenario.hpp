@@ -80,7 +80,7 @@ struct Scenario {
   // how it is forecast
   std::optional<std::string> engine, profile, nccl_version, nccl, measured_collectives, step;
   std::optional<std::string> calibration;
-  std::optional<bool> sync_every_step, sync_after_forward;
+  std::optional<bool> sync_every_step, sync_after_forward, collective_corrections;
   std::optional<std::vector<std::string>> perturb;
   std::optional<double> nccl_timeout;
   std::optional<bool> expandable_segments;
@@ -296,6 +296,9 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
         s.nccl);
   visit(forecast.word("measured_collectives", "table of `stepcast nccl import`, before the model"),
         s.measured_collectives);
+  visit(forecast.word("collective_corrections",
+                      "what networks of this class take beyond NCCL's prediction (default true)"),
+        s.collective_corrections);
   visit(forecast.word("calibration",
                       "file of `stepcast calibrate`: what was measured, before the models"),
         s.calibration);

@@ -147,6 +147,7 @@ std::string to_json(const Report& r) {
         {"engine", r.engine},
         {"profile", r.profile},
         {"nccl_version", r.nccl_version},
+        {"corrected_classes", r.corrected_classes},
         {"step", r.step}}},
       {"step_time_s", r.step_time},
       {"samples_per_step", r.samples_per_step},

@@ -64,6 +64,7 @@ struct Report {
   std::string engine;
   std::string profile;
   std::string nccl_version;
+  std::vector<std::string> corrected_classes;  // of networks; of none: NCCL's own times
   std::string step;  // "steady", "first"
 
   // ---- speed

@@ -110,8 +110,12 @@ class Page {
     folded("",
            fmt::format("{} GPU{}{}: {} x {} ({}){}", r_.gpus, r_.gpus == 1 ? "" : "s", partly,
                        r_.nodes, r_.machine_name, r_.gpu, r_.nodes > 1 ? "; " + r_.network : ""));
-    line("{} engine, {} profile, NCCL {}, {} step", r_.engine, r_.profile, r_.nccl_version,
-         r_.step);
+    const std::string corrected =
+        r_.corrected_classes.empty()
+            ? ""
+            : fmt::format(" corrected for {}", fmt::join(r_.corrected_classes, ", "));
+    folded("", fmt::format("{} engine, {} profile, NCCL {}{}, {} step", r_.engine, r_.profile,
+                           r_.nccl_version, corrected, r_.step));
     blank();
   }
 

@@ -104,6 +104,7 @@ Generation generation_of(int compute_capability) {
 std::vector<std::string> known_versions() {
   std::vector<std::string> versions;
   for (const embedded::File& file : embedded::collectives()) {
+    if (file.name.substr(0, file_prefix.size()) != file_prefix) continue;
     versions.emplace_back(file.name.substr(
         file_prefix.size(), file.name.size() - file_prefix.size() - file_suffix.size()));
   }

@@ -39,20 +39,24 @@ double Tuner::correction(NcclAlgorithm a, NcclProtocol p, std::int64_t bytes) co
   return i >= 0 && i < static_cast<int>(factors.size()) ? factors[i] : 1.0;
 }
 
+double Tuner::wire_us(CollectiveKind f, NcclAlgorithm a, NcclProtocol p, std::int64_t bytes) const {
+  double bandwidth = model_.at(f, a, p).bandwidth_gbps;
+  if (f == CollectiveKind::all_reduce) bandwidth *= correction(a, p, bytes);
+  return static_cast<double>(bytes) / (1000.0 * bandwidth);
+}
+
 std::optional<double> Tuner::time_us(CollectiveKind f, NcclAlgorithm a, NcclProtocol p,
                                      std::int64_t bytes, Dtype dtype) const {
   if (comm_.ranks == 1) return 0.0;
   const Cell& cell = model_.at(f, a, p);
   if (cell.bandwidth_gbps <= 0) return std::nullopt;
-  double bandwidth = cell.bandwidth_gbps;
   double latency = cell.latency_us;
-  if (f == CollectiveKind::all_reduce) bandwidth *= correction(a, p, bytes);
   const bool ring = a == NcclAlgorithm::ring;
   if (ring && p == NcclProtocol::simple && f == CollectiveKind::all_reduce && comm_.nodes > 1 &&
       bytes / (std::int64_t{channels_} * comm_.ranks) >= 64) {
     latency *= comm_.min_compute_capability < 80 ? 1.9 : 1.4;
   }
-  double time = latency + static_cast<double>(bytes) / (1000.0 * bandwidth);
+  double time = latency + wire_us(f, a, p, bytes);
   if (ring && dtype == Dtype::fp8 && comm_.ranks > 8) time *= 1024;  // lossy at every step
   return time;
 }

@@ -30,6 +30,9 @@ class Tuner {
   std::optional<double> time_us(CollectiveKind f, NcclAlgorithm a, NcclProtocol p,
                                 std::int64_t bytes, Dtype dtype = Dtype::fp32) const;
 
+  // The part of that which grows with the size: bytes / bandwidth. The pair must be able to run.
+  double wire_us(CollectiveKind f, NcclAlgorithm a, NcclProtocol p, std::int64_t bytes) const;
+
   Choice choose(CollectiveKind f, std::int64_t bytes, Dtype dtype, Reduction reduction) const;
 
   const CostModel& model() const { return model_; }

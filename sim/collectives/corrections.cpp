@@ -1,0 +1,95 @@
+#include "sim/collectives/corrections.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/embedded.hpp"
+#include "base/error.hpp"
+#include "base/toml.hpp"
+
+namespace stepcast {
+namespace {
+
+constexpr std::string_view file_name = "collective-corrections.toml";
+
+}  // namespace
+
+int network_steps(const PredictedCall& call) {
+  if (call.nodes < 2) return 0;
+  if (call.algorithm == NcclAlgorithm::ring) {
+    return (call.kind == CollectiveKind::all_reduce ? 2 : 1) * (call.nodes - 1);
+  }
+  int log = 0;
+  for (int n = call.nodes; n > 1; n >>= 1) ++log;
+  return 2 * log;
+}
+
+double corrected_us(const Correction& correction, const PredictedCall& call) {
+  const bool two_nodes =
+      call.kind == CollectiveKind::all_reduce && call.nodes == 2 && call.ranks > call.nodes;
+  const double wire = std::max(0.0, call.wire_us);
+  double time = call.latency_us + correction.launch_us;
+  time += network_steps(call) * correction.step_us;
+  time += wire / (two_nodes ? correction.two_node_all_reduce : correction.efficiency);
+  if (call.protocol != NcclProtocol::ll) time += correction.ramp * std::sqrt(wire);
+  return time;
+}
+
+std::string correction_class(const nccl::CommShape& comm, bool nvswitch, bool staged,
+                             const std::string& network) {
+  const int cc = comm.min_compute_capability;
+  if (comm.nodes == 1 && staged) return "host";
+  if (comm.nodes == 1 && !nvswitch) return "";
+  if (comm.nodes == 1) {
+    return cc < 80 ? "nvlink2" : cc < 90 ? "nvlink3" : cc < 100 ? "nvlink4" : "nvlink5";
+  }
+  // NCCL drives both with the same verbs and the same latencies.
+  if (network == "infiniband" || network == "roce") {
+    return cc >= 100 ? "rdma-blackwell" : "rdma";
+  }
+  return network;
+}
+
+Corrections Corrections::from_text(std::string_view text, const std::string& file) {
+  TomlTable t = TomlTable::from_text(text, file);
+  Corrections out;
+  for (TomlTable& row : t.tables("class")) {
+    Correction c;
+    const std::string name = row.string("name");
+    c.launch_us = row.number("launch_us", {.min = 0});
+    c.step_us = row.number("step_us", {.min = 0});
+    c.efficiency = row.number("efficiency", {.min = 0.01});
+    c.two_node_all_reduce = row.number("two_node_all_reduce", {.min = 0.01});
+    c.ramp = row.number("ramp", {.min = 0});
+    // For people: which machines it was fitted on and checked on, and how well that went.
+    row.strings("fitted_on");
+    row.strings("checked_on");
+    row.string("residuals");
+    row.finish();
+    if (!out.classes_.emplace(name, c).second) {
+      throw InputError(row.where("name"), "'" + name + "' is there twice");
+    }
+  }
+  t.finish();
+  return out;
+}
+
+std::shared_ptr<const Corrections> Corrections::shipped() {
+  static const std::shared_ptr<const Corrections> corrections = [] {
+    for (const auto& file : embedded::collectives()) {
+      if (file.name == file_name) {
+        return std::make_shared<const Corrections>(from_text(file.text, std::string(file_name)));
+      }
+    }
+    STEPCAST_ASSERT(false, "the corrections of collectives are not embedded");
+    return std::shared_ptr<const Corrections>();
+  }();
+  return corrections;
+}
+
+const Correction* Corrections::find(const std::string& name) const {
+  const auto found = classes_.find(name);
+  return found == classes_.end() ? nullptr : &found->second;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,86 @@
+#pragma once
+// What NCCL's own prediction leaves out, per class of network. NCCL predicts in order to choose,
+// not to say how long: latency + bytes / bandwidth, with latencies of InfiniBand and the bandwidth
+// of buffers in steady state. Real calls take longer, most of all from 64 KiB to 16 MiB. The
+// correction of a class (us):
+//
+//   time = latency + launch + network steps * step + wire / efficiency + ramp * sqrt(wire)
+//
+// latency and wire (bytes / bandwidth) are NCCL's, of the algorithm and protocol that it chose; the
+// choice is never changed.
+//
+//   launch      a call's fixed cost that NCCL's base latency has not (one node)
+//   step        what each step between nodes takes beyond NCCL's step of InfiniBand: EFA's
+//               reliable datagrams, TCP's copies, the proxy thread that posts each chunk
+//   efficiency  of the bandwidth for the largest buffers: at most 1, but through shared host
+//               memory, whose bandwidth is itself an estimate (docs/collectives.md)
+//   two_node_all_reduce
+//               in its place for an all-reduce on exactly two nodes of several GPUs, where a tree
+//               crosses once and a ring twice: NCCL's model of that is off by class
+//   ramp        chunks that do not fill the pipes: us for each sqrt(us) on the wire. With 3.2, a
+//               call of 100 us on the wire takes 32 us more, one of 10,000 us 320. Not for LL,
+//               whose chunks are small at any size.
+//
+// Example: class nvlink3, launch 7.3, ramp 3.95; all-gather of 64 MiB on 8 A100. NCCL says 32.2 us
+// + 244.7 us on the wire = 277; with 7.3 and 3.95 * sqrt(244.7) = 61.8 that is 346. Measured, on a
+// machine that was not fitted on: 352.
+//
+// The figures come with the machines they were fitted on, data/collective-corrections.toml, written
+// by `fit_collectives` (validate/collectives); tests/unit/published_calls compares it with a fit made
+// anew.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "sim/collectives/nccl/tuner.hpp"
+
+namespace stepcast {
+
+struct Correction {
+  double launch_us = 0;
+  double step_us = 0;
+  double efficiency = 1;
+  double two_node_all_reduce = 1;
+  double ramp = 0;
+};
+
+// One call as NCCL sees it.
+struct PredictedCall {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  NcclAlgorithm algorithm = NcclAlgorithm::ring;
+  NcclProtocol protocol = NcclProtocol::simple;
+  int ranks = 1;
+  int nodes = 1;
+  double latency_us = 0;
+  double wire_us = 0;
+};
+
+double corrected_us(const Correction& correction, const PredictedCall& call);
+
+// Steps between nodes, one after another, as NCCL's latency counts them.
+int network_steps(const PredictedCall& call);
+
+// On one node "nvlink2" to "nvlink5", the generation of the links to an NVSwitch, "host" where some
+// of the traffic goes through shared host memory (`staged`), "" with any other links. Between nodes
+// the network's name, but "rdma" for InfiniBand and RoCE, "rdma-blackwell" with such GPUs.
+std::string correction_class(const nccl::CommShape& comm, bool nvswitch, bool staged,
+                             const std::string& network);
+
+class Corrections {
+ public:
+  static std::shared_ptr<const Corrections> shipped();
+  static Corrections from_text(std::string_view text, const std::string& file);
+
+  void set(const std::string& name, const Correction& correction) { classes_[name] = correction; }
+  void drop(const std::string& name) { classes_.erase(name); }
+  // Nothing where no class was fitted.
+  const Correction* find(const std::string& name) const;
+  const std::map<std::string, Correction>& all() const { return classes_; }
+
+ private:
+  std::map<std::string, Correction> classes_;
+};
+
+}  // namespace stepcast

@@ -1,0 +1,95 @@
+#include "validate/collectives/errors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace stepcast::validate {
+namespace {
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+}  // namespace
+
+double forecast_us(const Corrections& corrections, const PublishedCall& call) {
+  const Correction* correction = corrections.find(call.network_class);
+  return correction == nullptr ? call.tuner_us() : corrected_us(*correction, call.predicted);
+}
+
+Errors errors(const Corrections& corrections, const std::vector<PublishedCall>& calls,
+              const std::function<bool(const PublishedCall&)>& wanted) {
+  std::vector<double> tuner, corrected;
+  for (const PublishedCall& call : calls) {
+    if (!wanted(call)) continue;
+    const double harness = call.harness_us;  // in both: it is no fault of either
+    tuner.push_back(std::abs((call.tuner_us() + harness) / call.measured_us - 1) * 100);
+    corrected.push_back(
+        std::abs((forecast_us(corrections, call) + harness) / call.measured_us - 1) * 100);
+  }
+  if (tuner.empty()) return {};
+  return {static_cast<int>(tuner.size()), median(tuner), median(corrected)};
+}
+
+std::string words(const Errors& e) {
+  if (e.rows == 0) return "-";
+  return fmt::format("{:.1f} > {:.1f} % ({})", e.tuner_percent, e.corrected_percent, e.rows);
+}
+
+std::string tables(const Corrections& corrections, const std::vector<PublishedCall>& calls) {
+  constexpr const char* roles[] = {"fitted on", "checked", "apart"};
+  std::set<std::string> classes;
+  std::set<std::pair<int, std::string>> machines;  // fitted on, checked, apart
+  std::set<std::string> names;
+  for (const PublishedCall& c : calls) {
+    if (c.role != SiteRole::apart) classes.insert(c.network_class);
+    machines.emplace(static_cast<int>(c.role), c.machine);
+    names.insert(c.machine);
+  }
+  std::string text = fmt::format(
+      "{} published calls on {} machines, median |error|: NCCL's formula alone > forecast (rows)\n",
+      calls.size(), names.size());
+  const auto header = [&](const std::string& first) {
+    text += fmt::format("\n{:<30}", first);
+    for (const Band& band : bands) text += fmt::format("{:>24}", band.name);
+    text += '\n';
+  };
+  const auto row = [&](const std::string& name, const auto& wanted) {
+    text += fmt::format("  {:<28}", name);
+    for (const Band& band : bands) {
+      text += fmt::format("{:>24}", words(errors(corrections, calls, [&](const PublishedCall& c) {
+                            return wanted(c) && band.holds(c.bytes);
+                          })));
+    }
+    text += '\n';
+  };
+  header("machines nothing was fitted on");
+  for (const CollectiveKind kind :
+       {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter}) {
+    row(std::string(to_string(kind)), [&](const PublishedCall& c) {
+      return c.role == SiteRole::check && c.predicted.kind == kind;
+    });
+  }
+  row("all", [](const PublishedCall& c) { return c.role == SiteRole::check; });
+  header("classes of networks");
+  for (const std::string& name : classes) {
+    for (const SiteRole role : {SiteRole::fit, SiteRole::check}) {
+      row(name + ", " + roles[static_cast<int>(role)],
+          [&](const PublishedCall& c) { return c.role == role && c.network_class == name; });
+    }
+  }
+  header("machines");
+  for (const auto& machine : machines) {
+    row(machine.second + ", " + roles[machine.first], [&](const PublishedCall& c) {
+      return static_cast<int>(c.role) == machine.first && c.machine == machine.second;
+    });
+  }
+  return text;
+}
+
+}  // namespace stepcast::validate
