@@ -18,6 +18,13 @@ struct FabricLoad {
 FabricLoad fabric_load(const Cluster& cluster, const GroupKind& kind, NcclAlgorithm algorithm,
                        double sends);
 
+// What the switches beyond the first add to the latency of a call, us. NCCL's latency of a step
+// between nodes was fitted where one switch lay between them. A ring's chunk passes its neighbours
+// one after another, and so leaves a leaf once for each leaf; on a tree those levels leave it whose
+// distance is a leaf or more.
+double fabric_delay_us(const Cluster& cluster, const GroupKind& kind, CollectiveKind collective,
+                       NcclAlgorithm algorithm);
+
 // Edges of both trees of a double binary tree over `nodes` nodes that leave the fullest block of
 // `block` consecutive ones.
 int tree_edges_leaving(int nodes, int block);

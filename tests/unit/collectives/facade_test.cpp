@@ -179,8 +179,15 @@ TEST_CASE("without GPUDirect RDMA the NICs' traffic goes through the host and is
   };
   const CollectiveCost direct = cost(true);
   const CollectiveCost staged = cost(false);
-  CHECK(staged.seconds > direct.seconds);
-  CHECK(seconds_of(staged, "pcie") > seconds_of(direct, "pcie"));
+  // A ring for each of 8 NICs at 24 GB/s, all over the switches. Through the host, what a switch's
+  // GPU sends and what its NIC received both go up the one link to the CPU, 24 GB/s: one ring of 12
+  // for each of 4 switches, a quarter of the speed.
+  const double sent = 15.0 / 16 * static_cast<double>(gib);
+  CHECK(direct.predicted.wire_us == doctest::Approx(sent / (8 * 24e9) * 1e6));
+  CHECK(staged.predicted.wire_us == doctest::Approx(sent / (4 * 12e9) * 1e6));
+  CHECK(staged.predicted.latency_us == doctest::Approx(direct.predicted.latency_us));
+  CHECK(seconds_of(direct, "pcie") == doctest::Approx(sent / 8 / 24e9));
+  CHECK(seconds_of(staged, "pcie") == doctest::Approx(2 * sent / 4 / 24e9));
 }
 
 TEST_CASE(
@@ -210,6 +217,42 @@ TEST_CASE(
   options.oversubscription = 1;
   CHECK(seconds_of(cost({2, 256}, Axis::replicate), "fabric") ==
         doctest::Approx(seconds_of(replicas, "nic")));
+}
+
+TEST_CASE("switches beyond the first delay the steps that pass them, and never the choice") {
+  const auto delay = [](ClusterOptions options, NcclAlgorithm algorithm, CollectiveKind kind) {
+    options.nodes = 64;
+    options.leaf_ports = 32;
+    const Cluster cluster = cluster_of("dgx-h100", options);
+    return fabric_delay_us(cluster, {.ranks = 512, .nodes = 64, .node_stride = 1, .masks = {0xff}},
+                           kind, algorithm);
+  };
+  constexpr CollectiveKind gather = CollectiveKind::all_gather;
+  constexpr CollectiveKind reduce = CollectiveKind::all_reduce;
+  // InfiniBand, 0.13 us a switch. Two of a ring's 63 steps leave a leaf, by two switches more.
+  CHECK(delay({}, NcclAlgorithm::ring, gather) == doctest::Approx(2 * 2 * 0.13));
+  CHECK(delay({}, NcclAlgorithm::ring, reduce) == doctest::Approx(4 * 2 * 0.13));
+  // Of a tree's six levels one, up and down: 32 nodes, five levels, lie on a leaf.
+  CHECK(delay({}, NcclAlgorithm::tree, reduce) == doctest::Approx(2 * 2 * 0.13));
+  // RoCE's switches take 0.5 us.
+  CHECK(delay({.network = "roce"}, NcclAlgorithm::ring, gather) == doctest::Approx(2 * 2 * 0.5));
+  CHECK(delay({.fabric = FabricKind::single_switch}, NcclAlgorithm::ring, gather) == 0);
+  // A dragonfly passes two switches in a group and four between two: 61 and 2 steps.
+  CHECK(delay({.fabric = FabricKind::dragonfly}, NcclAlgorithm::ring, gather) ==
+        doctest::Approx((2 * 3 + 61) * 0.13));
+  // It is in the forecast's time, on top of NCCL's.
+  const auto cost = [](FabricKind fabric) {
+    ClusterOptions options{.nodes = 64};
+    options.fabric = fabric;
+    options.leaf_ports = 32;
+    const Collectives collectives(cluster_of("dgx-h100", options), {1, 512});
+    return collectives.cost(Axis::world, gather, mib, Dtype::bf16, Reduction::none);
+  };
+  const CollectiveCost near = cost(FabricKind::single_switch);
+  const CollectiveCost far = cost(FabricKind::rail_optimised);
+  CHECK(words(near.choice) == words(far.choice));
+  CHECK(near.seconds * 1e6 == doctest::Approx(near.choice.predicted_us));
+  CHECK(far.seconds - near.seconds == doctest::Approx(2 * 2 * 0.13e-6).epsilon(1e-4));
 }
 
 TEST_CASE("edges of a double binary tree that leave a block of nodes, by hand") {

@@ -6,8 +6,12 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "sim/collectives/nccl/search.hpp"
+#include "sim/collectives/nccl/tuner.hpp"
+#include "tests/unit/collectives/golden.hpp"
+#include "topologies/importers/nccl_xml.hpp"
 
 using namespace stepcast;
 
@@ -57,6 +61,17 @@ bool alike(const nccl::GraphResult& a, const nccl::GraphResult& b) {
          a.type_intra == b.type_intra && a.type_inter == b.type_inter && a.pattern == b.pattern;
 }
 
+bool same_orders(const nccl::GraphResult& a, const nccl::GraphResult& b) {
+  if (a.orders.size() != b.orders.size()) return false;
+  for (std::size_t i = 0; i < a.orders.size(); ++i) {
+    if (a.orders[i].gpus != b.orders[i].gpus || a.orders[i].nic_in != b.orders[i].nic_in ||
+        a.orders[i].nic_out != b.orders[i].nic_out) {
+      return false;
+    }
+  }
+  return true;
+}
+
 nccl::SearchResult search(const Machine& machine, bool across) {
   std::vector<int> all(machine.gpus.size());
   std::iota(all.begin(), all.end(), 0);
@@ -86,6 +101,44 @@ TEST_CASE("the order in which a machine lists its devices and links changes noth
     }
   }
   CHECK(compared > 100);
+}
+
+// The same for the machines whose answers NCCL itself gave, down to the channels GPU by GPU and to
+// what is chosen at every size: names and places in a list are no part of a machine.
+TEST_CASE("renamed and relisted, NCCL's own cases get the same channels and choices") {
+  std::mt19937 random(23);
+  int compared = 0;
+  std::set<std::pair<std::string, bool>> seen;
+  for (const golden::Case& c : golden::cases()) {
+    if (c.gpus != "all" || !seen.emplace(c.topo, c.nodes > 1).second) continue;
+    const Machine machine =
+        read_nccl_xml(std::string(STEPCAST_TEST_DATA) + "/golden/xml/" + c.topo + ".xml");
+    const Machine other = relisted(machine, random);
+    const bool across = c.nodes > 1;
+    const nccl::SearchResult a = search(machine, across);
+    const nccl::SearchResult b = search(other, across);
+    CAPTURE(c.topo);
+    CAPTURE(across);
+    CHECK(alike(a.ring, b.ring));
+    CHECK(alike(a.tree, b.tree));
+    CHECK(alike(a.nvls, b.nvls));
+    CHECK(same_orders(a.ring, b.ring));
+    CHECK(same_orders(a.tree, b.tree));
+    const nccl::Constants& constants = nccl::constants("2.28.9");
+    const nccl::Tuner mine(constants, c.comm, a);
+    const nccl::Tuner theirs(constants, c.comm, b);
+    for (Bytes bytes = 64; bytes <= gib; bytes *= 4) {
+      const nccl::Choice x =
+          mine.choose(CollectiveKind::all_reduce, bytes, Dtype::fp32, Reduction::sum);
+      const nccl::Choice y =
+          theirs.choose(CollectiveKind::all_reduce, bytes, Dtype::fp32, Reduction::sum);
+      CHECK(x.algorithm == y.algorithm);
+      CHECK(x.protocol == y.protocol);
+      CHECK(x.time_us == y.time_us);
+    }
+    ++compared;
+  }
+  CHECK(compared >= 40);
 }
 
 // NCCL's budgeted search starts at GPU 0, so on a hybrid cube mesh (DGX-1) other numbers may find
