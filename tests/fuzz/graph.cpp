@@ -1,0 +1,10 @@
+// NCCL_GRAPH_DUMP_FILE.
+
+#include "tests/fuzz/target.hpp"
+#include "topologies/importers/nccl_xml.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  return stepcast::fuzz::run(data, size, [](const std::string& text) {
+    if (stepcast::is_nccl_graph(text)) stepcast::read_nccl_graph(text, "fuzz");
+  });
+}

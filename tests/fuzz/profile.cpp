@@ -1,0 +1,10 @@
+// Software profiles.
+
+#include "sim/kernels/profile.hpp"
+
+#include "tests/fuzz/target.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace stepcast;
+  return fuzz::run(data, size, [](const std::string& text) { parse_profile(text, "fuzz"); });
+}
