@@ -21,6 +21,7 @@
 #include "sim/report/format.hpp"
 #include "sim/report/picture.hpp"
 #include "sim/report/trace.hpp"
+#include "validate/durations.hpp"
 
 namespace stepcast::cli {
 
@@ -54,26 +55,22 @@ constexpr int most_ranks = 256;       // threads
 constexpr double step_seconds = 1.0;  // what a step is stretched to, where nobody says
 constexpr double most_stretch = 1000;
 
-runtime::Durations durations_of(const Schedule& schedule, const CostTable& costs) {
-  runtime::Durations all;
-  for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
-    std::vector<std::vector<runtime::OpSeconds>> role;
-    for (std::size_t p = 0; p < schedule.roles[r].steps.size(); ++p) {
-      std::vector<runtime::OpSeconds> program;
-      for (std::size_t i = 0; i < schedule.roles[r].steps[p].ops.size(); ++i) {
-        if (costs.cost_of[r][p][i] < 0) {
-          program.emplace_back();
-          continue;
-        }
-        const OpCost& cost =
-            costs.cost(static_cast<int>(r), static_cast<int>(p), static_cast<OpIndex>(i));
-        program.push_back({cost.solo, cost.host});
-      }
-      role.push_back(std::move(program));
-    }
-    all.push_back(std::move(role));
+// What the run allocated, beside the forecast, and each pool at its own peak.
+std::string memory_note(const Forecast& f, const runtime::Execution& run) {
+  const auto size = [](Bytes bytes) { return human_bytes(static_cast<double>(bytes)); };
+  Bytes forecast = 0;
+  for (const MemorySample& sample : f.timeline.memory) {
+    if (sample.role == 0) forecast = std::max(forecast, sample.allocated);
   }
-  return all;
+  std::string text = fmt::format("tensors allocated at once on rank 0: {}, forecast {}",
+                                 size(run.peak.front()), size(forecast));
+  std::string pools;
+  for (std::size_t s = 0; s < run.pools.size() && s < f.schedule.streams.size(); ++s) {
+    if (run.pools[s] == 0) continue;
+    pools += fmt::format("{}{} {}", pools.empty() ? "" : ", ", f.schedule.streams[s].name.str(),
+                         size(run.pools[s]));
+  }
+  return pools.empty() ? text : text + "; of it at most, by the pool of each stream: " + pools;
 }
 
 int run_replay(const RunCommandOptions& options, Forecast& f) {
@@ -86,11 +83,12 @@ int run_replay(const RunCommandOptions& options, Forecast& f) {
   how.steps = f.resolved.first_step ? 1 : (options.steps > 0 ? options.steps : 3);
   how.seed = options.seed;
   how.watchdog = options.watchdog;
-  runtime::Replay work(f.schedule, durations_of(f.schedule, f.costs), stretch);
+  runtime::Replay work(f.schedule, run_durations(f), stretch);
   spdlog::info("{} ranks, {} steps, everything {:.3g} times as long", f.report.gpus, how.steps,
                stretch);
   runtime::Execution execution = carry_out(options, f.schedule, work, how);
   if (!prints(options)) return 0;
+  const std::string memory = memory_note(f, execution);
   const Timeline timeline = runtime::scaled(std::move(execution.timeline), 1 / stretch);
 
   write_timeline(options, f, timeline);
@@ -110,6 +108,7 @@ int run_replay(const RunCommandOptions& options, Forecast& f) {
                       report.gpus, stretch);
   report.notes.push_back(
       fmt::format("{}; the forecast of the step is {}", how_run, human_seconds(forecast_step)));
+  report.notes.push_back(memory);
   print(options.json ? to_json(report) : to_text(report, {.unicode = isatty(STDOUT_FILENO) == 1}));
   return 0;
 }

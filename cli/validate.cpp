@@ -77,6 +77,7 @@ Validated validate(const Scenario& scenario, const Options& options) {
   runtime::Execution ran = runtime::execute(v.forecast.schedule, work, how);
   v.measured.timeline = std::move(ran.timeline);
   v.measured.peak = std::move(ran.peak);
+  v.measured.pools = std::move(ran.pools);
   return v;
 }
 
@@ -129,8 +130,9 @@ Run add(CLI::App& command) {
   const auto group = [](CLI::Option* option, const char* text, const char* name) {
     option->option_text(text)->group(name);
   };
-  group(command.add_option("--sweep", options->sweep,
-                           "one key varied: bucket_cap_mb=1,5,25 or strategy=ddp,fsdp1:FULL_SHARD"),
+  group(command.add_option(
+            "--sweep", options->sweep,
+            "one key varied: bucket_cap_mb=1,5,25 or strategy=ddp,fsdp1:FULL_SHARD,hsdp:2"),
         "KEY=VALUE,...", "Run");
   group(command.add_option("--steps", options->steps, "steps to run, the first warms up: 7"), "N",
         "Run");

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "sim/calibration/repetitions.hpp"
+#include "validate/kernel_units.hpp"
 
 namespace stepcast {
 
@@ -14,7 +15,9 @@ namespace {
 using runtime::CollectiveCase;
 using runtime::collectives_bench;
 using runtime::durations;
+using runtime::equal_ops_bench;
 using runtime::extents;
+using runtime::overlap_bench;
 
 constexpr Axis axes[] = {Axis::world, Axis::shard, Axis::replicate};
 constexpr Bytes much = 2 * mib;  // from here on fewer repetitions do: a longer time is steadier
@@ -136,47 +139,75 @@ void measure_series(Calibration& c, const Bench& bench, const SeriesUnit& unit,
   if (!series.bytes.empty()) c.collectives.add(std::move(series));
 }
 
-constexpr int timed_ops = 50;
-constexpr Seconds timed_seconds = 1e-3;
+// ---- What an executor adds, and what ops lose beside collectives
 
-// Seconds of an op that takes `timed_seconds`, on average, in the median repetition.
+constexpr int equal_ops = 50;
+constexpr Seconds timed_seconds = 1e-3;  // of an op that does nothing
+
+// What runs beside collectives: on CPUs ops that take a millisecond, on GPUs a product that fills
+// the chip or a stream through the memory.
+Kernel product_beside(const Bench& bench) {
+  if (!bench.computes) return memory_bound("timed", Dtype::fp32, 4, 4);
+  return gemm("beside", bench.dtypes.front(), 4096, 4096, 4096);
+}
+Kernel stream_beside(const Bench& bench) {
+  if (!bench.computes) return memory_bound("timed", Dtype::fp32, 4, 4);
+  return memory_bound("beside", Dtype::fp32, 128 * mib, 128 * mib);
+}
+
+// Seconds of one of equal ops, on average, in the median repetition.
 Seconds per_op(const Schedule& schedule, const Timeline& timeline) {
-  return repeated(extents(schedule, timeline, OpKind::compute)).median / timed_ops;
+  return repeated(extents(schedule, timeline, OpKind::compute)).median / equal_ops;
 }
 
 void measure_overhead(Calibration& c, const Bench& bench, const CalibrateOptions& options) {
-  const Schedule schedule = runtime::timed_bench(bench.mesh, timed_ops);
+  const Schedule schedule = equal_ops_bench(bench.mesh, product_beside(bench), equal_ops);
   const Timeline timeline = bench.run(schedule, options.quick ? 4 : 10, timed_seconds);
   if (timeline.spans.empty()) return;
-  c.host.op_overhead_us = std::max(0.0, (per_op(schedule, timeline) - timed_seconds) * 1e6);
+  const double us = (per_op(schedule, timeline) - timed_seconds) * 1e6;
+  c.host.op_overhead_us = us < 1e-3 ? 0 : us;  // less is rounding
 }
 
-// Ops beside collectives of a quarter of a MiB that go on all the while, over the same ops alone.
-void measure_overlap(Calibration& c, const Bench& bench, const CalibrateOptions& options) {
-  const int steps = options.quick ? 4 : 10;
-  const CollectiveCase what{CollectiveKind::all_reduce, Dtype::fp32, 256 * kib};
-  const Axis axis = Axis::world;
-  const Schedule alone = runtime::timed_bench(bench.mesh, timed_ops);
-  const Schedule only = collectives_bench(bench.mesh, axis, {what});
+struct Beside {
+  bool here = false;  // this process has the timelines
+  double op_slowdown = 1;
+  double collective_slowdown = 1;
+};
+
+Beside beside_collectives(const Bench& bench, const Kernel& kernel, int steps) {
+  // On a GPU a collective that holds its channels for about as long as a few products.
+  const CollectiveCase what{CollectiveKind::all_reduce, Dtype::fp32,
+                            bench.computes ? 16 * mib : 256 * kib};
+  // As many as outlast the ops; every process must issue as many, so no clock decides the number.
+  const int collectives = 2 * equal_ops;
+  const Schedule alone = equal_ops_bench(bench.mesh, kernel, equal_ops);
+  const Schedule only = collectives_bench(bench.mesh, Axis::world, {what});
+  const Schedule both =
+      overlap_bench(bench.mesh, Axis::world, kernel, equal_ops, what, collectives);
   const Timeline alone_ran = bench.run(alone, steps, timed_seconds);
   const Timeline only_ran = bench.run(only, steps, 0);
-  // As many collectives as outlast the ops; every process must issue as many, so the number is
-  // decided without looking at a clock.
-  const int collectives = 2 * timed_ops;
-  const Schedule both = runtime::overlap_bench(bench.mesh, axis, timed_ops, what, collectives);
   const Timeline both_ran = bench.run(both, steps, timed_seconds);
-  if (both_ran.spans.empty()) return;
-  CalibratedOverlap overlap;
-  overlap.channels = 1;
-  overlap.compute_slowdown =
-      std::max(1.0, per_op(both, both_ran) / std::max(per_op(alone, alone_ran), timed_seconds));
-  overlap.memory_slowdown = overlap.compute_slowdown;
-  std::vector<Seconds> beside;
+  if (both_ran.spans.empty()) return {};
+  std::vector<Seconds> calls;
   for (const std::vector<Seconds>& call : durations(both, both_ran, OpKind::collective)) {
-    beside.insert(beside.end(), call.begin(), call.end());
+    calls.insert(calls.end(), call.begin(), call.end());
   }
   const Seconds lonely = repeated(durations(only, only_ran, OpKind::collective).front()).median;
-  overlap.collective_slowdown = std::max(0.01, repeated(beside).median / std::max(lonely, 1e-9));
+  return {true, std::max(1.0, per_op(both, both_ran) / std::max(per_op(alone, alone_ran), 1e-9)),
+          std::max(0.01, repeated(calls).median / std::max(lonely, 1e-9))};
+}
+
+void measure_overlap(Calibration& c, const Bench& bench, const CalibrateOptions& options) {
+  const int steps = options.quick ? 4 : 10;
+  const Beside product = beside_collectives(bench, product_beside(bench), steps);
+  const Beside stream =
+      bench.computes ? beside_collectives(bench, stream_beside(bench), steps) : product;
+  if (!product.here) return;
+  CalibratedOverlap overlap;
+  overlap.channels = bench.channels;
+  overlap.compute_slowdown = product.op_slowdown;
+  overlap.memory_slowdown = stream.op_slowdown;
+  overlap.collective_slowdown = product.collective_slowdown;
   c.overlaps = {overlap};
 }
 
@@ -194,8 +225,17 @@ std::vector<Unit> units_of(const Calibration& c, const Bench& bench,
                        measure_series(out, bench, series, options);
                      }});
   }
-  units.push_back({"what an op costs the executor", c.host.op_overhead_us.has_value(),
-                   [&](Calibration& out) { measure_overhead(out, bench, options); }});
+  if (bench.computes) {
+    for (KernelUnit& unit : kernel_units(bench, options.quick)) {
+      const bool done = unit.is_in(c);
+      units.push_back({unit.name, done, [&bench, unit = std::move(unit)](Calibration& out) {
+                         measure_kernels(out, bench, unit);
+                       }});
+    }
+  } else {
+    units.push_back({"what an op costs the executor", c.host.op_overhead_us.has_value(),
+                     [&](Calibration& out) { measure_overhead(out, bench, options); }});
+  }
   if (bench.mesh.world_size() > 1) {
     units.push_back({"ops beside collectives", !c.overlaps.empty(),
                      [&](Calibration& out) { measure_overlap(out, bench, options); }});

@@ -25,7 +25,11 @@ struct Bench {
   // Runs a schedule for so many steps; compute ops take `op_seconds` where the executor does not
   // really compute. An empty timeline: another process has it.
   std::function<Timeline(const Schedule& schedule, int steps, Seconds op_seconds)> run;
-  std::string source;  // "threads of this machine": of every series
+  std::string source = {};  // "threads of this machine": of every series
+  // Kernels really run (GPUs): products, attention and memory-bound kernels are measured too.
+  bool computes = false;
+  std::vector<Dtype> dtypes = {Dtype::bf16, Dtype::fp32};  // of their products
+  int channels = 1;                                        // that a collective holds
 };
 
 struct CalibrateOptions {

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "sim/engines/engine.hpp"
 #include "sim/report/format.hpp"
+#include "sim/schedule/buffers.hpp"
 
 namespace stepcast {
 
@@ -85,17 +86,41 @@ Bytes peak_of(const Timeline& timeline) {
   return peak;
 }
 
+// By stream: the most that was allocated from its pool at once, persistent buffers included.
+std::vector<Bytes> pool_peaks(const Schedule& schedule, const Timeline& timeline) {
+  std::vector<Bytes> now(schedule.streams.size(), 0);
+  const auto add = [&](BufferIndex index, int sign) {
+    const Buffer& buffer = schedule.buffers[static_cast<std::size_t>(index)];
+    const auto pool = static_cast<std::size_t>(buffer.pool);
+    if (buffer.view_of < 0 && pool < now.size()) now[pool] += sign * buffer.bytes;
+  };
+  const std::vector<bool> held = persistent_of_role(schedule, 0);
+  for (std::size_t b = 0; b < held.size(); ++b) {
+    if (held[b]) add(static_cast<BufferIndex>(b), 1);
+  }
+  std::vector<Bytes> peaks = now;
+  for (const MemorySample& sample : timeline.memory) {
+    if (sample.role != 0) continue;
+    const auto step = static_cast<std::size_t>(sample.step);
+    const auto program = static_cast<std::size_t>(timeline.steps[step].program_index);
+    const Op& op = schedule.roles.front().steps[program].ops[static_cast<std::size_t>(sample.op)];
+    add(op.buffer, op.kind == OpKind::alloc ? 1 : -1);
+    for (std::size_t s = 0; s < now.size(); ++s) peaks[s] = std::max(peaks[s], now[s]);
+  }
+  return peaks;
+}
+
 void add_memory(const Forecast& f, const Measured& m, std::vector<ComparedNumber>& memory) {
   const auto number = [](Bytes bytes) { return static_cast<double>(bytes); };
   if (!m.peak.empty()) {
     memory.push_back({"allocated at the peak", number(peak_of(f.timeline)), number(m.peak[0])});
   }
-  if (m.pools.empty() || f.memory.empty()) return;
-  const std::vector<Bytes>& reserved = f.memory.front().reserved_by_stream;
-  for (std::size_t s = 0; s < m.pools.size() && s < reserved.size(); ++s) {
-    if (m.pools[s] == 0 && reserved[s] == 0) continue;
-    memory.push_back({fmt::format("reserved, pool of {}", f.schedule.streams[s].name.str()),
-                      number(reserved[s]), number(m.pools[s])});
+  const std::vector<Bytes> pools = pool_peaks(f.schedule, f.timeline);
+  for (std::size_t s = 0; s < m.pools.size() && s < pools.size(); ++s) {
+    if (m.pools[s] == 0 && pools[s] == 0) continue;
+    memory.push_back(
+        {fmt::format("the pool of stream {} at its own", f.schedule.streams[s].name.str()),
+         number(pools[s]), number(m.pools[s])});
   }
 }
 

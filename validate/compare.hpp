@@ -25,7 +25,7 @@ namespace stepcast {
 struct Measured {
   Timeline timeline;
   std::vector<Bytes> peak;   // by rank: allocated at once; empty where it was not counted
-  std::vector<Bytes> pools;  // of rank 0 by stream: what its pool held in the end; or empty
+  std::vector<Bytes> pools;  // of rank 0 by stream: the same of its pool alone; or empty
 };
 
 struct ComparedNumber {

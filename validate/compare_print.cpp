@@ -54,6 +54,10 @@ std::string verdict(const Comparison& c) {
                                        human_seconds(std::abs(c.step.forecast - c.step.measured)),
                                        error < 0 ? "below" : "above");
   if (std::abs(error) <= close_enough) return head + ": nothing to blame";
+  if (std::abs(error) <= c.spread / 2) {
+    return head + fmt::format(", less than the measured steps differ from each other ({})",
+                              percent(c.spread));
+  }
   const Seconds off = std::abs(c.step.forecast - c.step.measured);
   const auto left = [&](Seconds step) { return std::abs(step - c.step.measured); };
   std::string text = head;

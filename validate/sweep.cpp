@@ -45,8 +45,10 @@ Scenario keys_of(const std::string& key, const std::string& value, const Where& 
   std::string text;
   const std::size_t colon = value.find(':');
   if (key == "strategy" && colon != std::string::npos) {
-    text = fmt::format("strategy = {}\nsharding_strategy = {}\n",
-                       toml_value(value.substr(0, colon)), toml_value(value.substr(colon + 1)));
+    const std::string strategy = value.substr(0, colon);
+    text = fmt::format("strategy = {}\n{} = {}\n", toml_value(strategy),
+                       strategy == "hsdp" ? "shard_group" : "sharding_strategy",
+                       toml_value(value.substr(colon + 1)));
   } else {
     text = fmt::format("{} = {}\n", key, toml_value(value));
   }

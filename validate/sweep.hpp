@@ -3,9 +3,9 @@
 // puts them in the right order. Tested by tests/unit/validate/sweep_test.cpp.
 //
 //   bucket_cap_mb=1,5,25,100
-//   strategy=ddp,fsdp1:SHARD_GRAD_OP,fsdp1:FULL_SHARD,fsdp2,hsdp
+//   strategy=ddp,fsdp1:SHARD_GRAD_OP,fsdp1:FULL_SHARD,fsdp2,hsdp:2
 //
-// After a strategy a colon gives its sharding_strategy. Other strategies do not take the base
+// After fsdp1 a colon gives its sharding_strategy, after hsdp its shard_group. Other strategies do not take the base
 // scenario's strategy options: those are left out.
 
 #include <string>

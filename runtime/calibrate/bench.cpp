@@ -56,10 +56,9 @@ void issue(ScheduleBuilder& b, const Tensors& tensors, CommIndex comm, StreamInd
                reduces(c.op) ? Reduction::sum : Reduction::none, reads, writes, rooted ? 0 : -1);
 }
 
-void issue_timed(ScheduleBuilder& b, StreamIndex stream, int ops) {
-  const Kernel kernel = memory_bound("timed", Dtype::fp32, 4, 4);
+void issue_ops(ScheduleBuilder& b, StreamIndex stream, const Kernel& kernel, int ops) {
   const Range kernels = b.kernels({&kernel, 1});
-  for (int i = 0; i < ops; ++i) b.compute("timed", stream, kernels, {}, {});
+  for (int i = 0; i < ops; ++i) b.compute("op", stream, kernels, {}, {});
 }
 
 }  // namespace
@@ -88,14 +87,15 @@ Schedule kernels_bench(Mesh mesh, const std::vector<Kernel>& kernels) {
   return b.take();
 }
 
-Schedule timed_bench(Mesh mesh, int ops) {
-  ScheduleBuilder b = begin("timed ops", mesh);
-  issue_timed(b, b.stream("compute"), ops);
+Schedule equal_ops_bench(Mesh mesh, const Kernel& kernel, int ops) {
+  ScheduleBuilder b = begin("equal ops", mesh);
+  issue_ops(b, b.stream("compute"), kernel, ops);
   b.host_wait_device();
   return b.take();
 }
 
-Schedule overlap_bench(Mesh mesh, Axis axis, int ops, const CollectiveCase& what, int collectives) {
+Schedule overlap_bench(Mesh mesh, Axis axis, const Kernel& kernel, int ops,
+                       const CollectiveCase& what, int collectives) {
   ScheduleBuilder b = begin("overlap", mesh);
   const int ranks = mesh.size(axis);
   const StreamIndex compute = b.stream("compute");
@@ -107,7 +107,7 @@ Schedule overlap_bench(Mesh mesh, Axis axis, int ops, const CollectiveCase& what
   for (int i = 0; i < collectives; ++i) {
     issue(b, tensors, comm, stream, what, ranks);
     const int until = ops * (i + 1) / collectives;
-    issue_timed(b, compute, until - issued);
+    issue_ops(b, compute, kernel, until - issued);
     issued = until;
   }
   b.host_wait_device();

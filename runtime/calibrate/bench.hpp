@@ -7,9 +7,9 @@
 //   collectives   every rank of the mesh, all groups of the axis at the same time: an axis of four
 //                 groups on one node is measured as it is used, four at work
 //   kernels       one after the other on one stream
-//   timed ops     ops that take a given time and nothing else (a replay on CPUs): what the period
-//                 is longer is what the executor adds to each
-//   overlap       timed ops or kernels on one stream, collectives on another all the while
+//   equal ops     one kernel again and again; on CPUs it takes a given time and does nothing, and
+//                 what the period is longer is what the executor adds to each op
+//   overlap       the same beside collectives that go on all the while
 //
 // A collective's time is from when its last rank came to its end, as in every timeline.
 // Tested by tests/unit/runtime/bench_test.cpp.
@@ -33,10 +33,10 @@ struct CollectiveCase {
 
 Schedule collectives_bench(Mesh mesh, Axis axis, const std::vector<CollectiveCase>& cases);
 Schedule kernels_bench(Mesh mesh, const std::vector<Kernel>& kernels);
-// `ops` compute ops one after the other, each of one kernel.
-Schedule timed_bench(Mesh mesh, int ops);
-// As many, and `collectives` calls of one case on a stream of their own.
-Schedule overlap_bench(Mesh mesh, Axis axis, int ops, const CollectiveCase& what, int collectives);
+Schedule equal_ops_bench(Mesh mesh, const Kernel& kernel, int ops);
+// The same, and `collectives` calls of one case on a stream of their own.
+Schedule overlap_bench(Mesh mesh, Axis axis, const Kernel& kernel, int ops,
+                       const CollectiveCase& what, int collectives);
 
 // For a RealReplay of a bench: every compute op takes `op_seconds`.
 Durations timed(const Schedule& schedule, Seconds op_seconds);

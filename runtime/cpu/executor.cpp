@@ -214,6 +214,7 @@ Execution execute(const Schedule& schedule, Work& work, const ExecuteOptions& op
     append(result.timeline.spans, rank->spans());
     append(result.timeline.memory, rank->samples());
   }
+  result.pools = ranks.front()->memory().pool_peaks();
   sort_by_place(result.timeline);
   add_steps(result.timeline, schedule, run.programs);
   return result;
@@ -256,6 +257,7 @@ Execution execute_alone(const Schedule& schedule, Work& work, Wire& wire,
     result.results.push_back(take<double>(theirs, at));
   }
   sort_by_place(result.timeline);
+  if (me == 0) result.pools = rank->memory().pool_peaks();
   if (me == 0) add_steps(result.timeline, schedule, run.programs);
   return result;
 }

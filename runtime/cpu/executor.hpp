@@ -46,7 +46,8 @@ struct ExecuteOptions {
 
 struct Execution {
   Timeline timeline;
-  std::vector<Bytes> peak;  // by rank: allocated at once, persistent buffers included
+  std::vector<Bytes> peak;   // by rank: allocated at once, persistent buffers included
+  std::vector<Bytes> pools;  // of rank 0 by stream: the same of its pool alone
   // By rank: Work::result, of ranks that are processes.
   std::vector<std::vector<double>> results;
 };

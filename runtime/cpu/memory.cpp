@@ -12,7 +12,9 @@ RankMemory::RankMemory(const Schedule& schedule, int role, bool real)
     : schedule_(schedule),
       real_(real),
       current_(schedule.buffers.size(), nullptr),
-      touched_(schedule.buffers.size(), 0) {
+      touched_(schedule.buffers.size(), 0),
+      pools_(std::max<std::size_t>(schedule.streams.size(), 1), 0),
+      pool_peaks_(pools_) {
   for (const View& view : schedule.views) {
     Bytes end = view.offset + view.bytes;
     for (BufferIndex b = view.buffer; b >= 0;
@@ -63,6 +65,9 @@ void RankMemory::alloc(BufferIndex buffer) {
   mine = take(declared.pool, declared.bytes, touched_[static_cast<std::size_t>(buffer)]);
   allocated_ += declared.bytes;
   peak_ = std::max(peak_, allocated_);
+  const auto pool = static_cast<std::size_t>(declared.pool);
+  pools_[pool] += declared.bytes;
+  pool_peaks_[pool] = std::max(pool_peaks_[pool], pools_[pool]);
 }
 
 Block* RankMemory::free(BufferIndex buffer) {
@@ -73,6 +78,7 @@ Block* RankMemory::free(BufferIndex buffer) {
     throw std::runtime_error("buffer " + declared.name.str() + " is freed but not allocated");
   }
   allocated_ -= declared.bytes;
+  pools_[static_cast<std::size_t>(declared.pool)] -= declared.bytes;
   return block;
 }
 

@@ -45,6 +45,8 @@ class RankMemory {
 
   Bytes allocated() const { return allocated_; }
   Bytes peak() const { return peak_; }
+  // The same by stream, each pool at its own peak.
+  const std::vector<Bytes>& pool_peaks() const { return pool_peaks_; }
 
  private:
   Block* take(StreamIndex pool, Bytes size, Bytes touched);
@@ -57,6 +59,7 @@ class RankMemory {
   std::vector<Bytes> touched_;   // by buffer: up to where views reach
   Bytes allocated_ = 0;
   Bytes peak_ = 0;
+  std::vector<Bytes> pools_, pool_peaks_;  // by stream
 };
 
 }  // namespace stepcast::runtime

@@ -44,7 +44,7 @@ std::optional<Kernel> product(const KinetoEvent& op, std::size_t first, bool bat
   const std::int64_t batch = batched ? a[0] : 1;
   const std::int64_t m = a[rank - 2], k = a[rank - 1], n = b[rank - 1];
   if (!dtype || b[rank - 2] != k || m < 1 || n < 1 || k < 1 || batch < 1) return std::nullopt;
-  if (elements(a) == 0 || elements(b) == 0) return std::nullopt;
+  if (elements(a) == 0 || elements(b) == 0 || elements({batch, m, n}) == 0) return std::nullopt;
   return gemm(op.name, *dtype, m, n, k, batch);
 }
 

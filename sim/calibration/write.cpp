@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 
 #include "sim/calibration/calibration.hpp"
@@ -38,6 +39,7 @@ std::string column(const char* name, const Rows& rows, Value&& value) {
 }
 
 std::string six(double value) { return fmt::format("{:.6g}", value); }
+double rounded(const std::string& digits) { return std::strtod(digits.c_str(), nullptr); }
 
 std::string time_columns(const std::vector<Shape>& rows) {
   std::string out = column("time_us", rows, [](const Shape& s) { return six(s.seconds * 1e6); });
@@ -161,8 +163,8 @@ std::string to_toml(const Calibration& c) {
   for (const std::vector<Shape>& table : tables_of(c.kernels.shapes)) out += shapes_text(table);
   for (const MeasuredKernels::Series& series : c.kernels.memory) out += memory_text(series);
   for (MeasuredTable::Series series : c.collectives.series()) {
-    for (double& us : series.time_us) us = std::stod(six(us));
-    for (double& spread : series.spread) spread = std::stod(fmt::format("{:.3g}", spread));
+    for (double& us : series.time_us) us = rounded(six(us));
+    for (double& spread : series.spread) spread = rounded(fmt::format("{:.3g}", spread));
     out += "\n[[collective]]\n" + MeasuredTable::lines_of(series);
   }
   if (!c.overlaps.empty()) out += overlap_text(c.overlaps);

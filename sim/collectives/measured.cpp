@@ -62,6 +62,11 @@ MeasuredTable::Series MeasuredTable::read_series(TomlTable& table) {
                      fmt::format("has {} values for {} sizes; accepted: one each, or none",
                                  series.spread.size(), bytes.size()));
   }
+  for (const double spread : series.spread) {
+    if (spread >= 0 && spread <= 1e6) continue;
+    throw InputError(table.where("spread"),
+                     fmt::format("{} is out of range; accepted: 0 to 1e6", spread));
+  }
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (!(bytes[i] >= 1 && bytes[i] < 1e18) || (i > 0 && bytes[i] <= bytes[i - 1])) {
       throw InputError(

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <istream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -105,6 +106,11 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     return out;
   }
 
+  // What a count of this kind can be at most, and not below 0.
+  static int small(std::int64_t whole) {
+    return static_cast<int>(std::clamp<std::int64_t>(whole, 0, 100'000'000));
+  }
+
   bool number(double value, std::int64_t whole) {
     if (skipped_ > 0) return true;
     switch (place_) {
@@ -138,14 +144,14 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
       case Place::device: {
         KinetoInfo::Device& device = info.devices.back();
         if (key_ == "totalGlobalMem") device.memory_bytes = whole;
-        if (key_ == "computeMajor") device.compute_capability += static_cast<int>(whole * 10);
-        if (key_ == "computeMinor") device.compute_capability += static_cast<int>(whole);
-        if (key_ == "numSms") device.sm_count = static_cast<int>(whole);
+        if (key_ == "computeMajor") device.compute_capability += 10 * small(whole);
+        if (key_ == "computeMinor") device.compute_capability += small(whole);
+        if (key_ == "numSms") device.sm_count = small(whole);
         break;
       }
       case Place::distributed:
-        if (key_ == "rank") info.rank = static_cast<int>(whole);
-        if (key_ == "world_size") info.world_size = static_cast<int>(whole);
+        if (key_ == "rank") info.rank = small(whole);
+        if (key_ == "world_size") info.world_size = small(whole);
         break;
       default: break;
     }
@@ -259,16 +265,21 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
 KinetoInfo read_kineto(const std::string& path,
                        const std::function<void(const KinetoEvent&)>& on_event) {
   GzipStream stream(path);
-  Handler handler(path, on_event);
   try {
-    nlohmann::json::sax_parse(stream, &handler);
+    return read_kineto(stream, path, on_event);
   } catch (const InputError&) {
     // Where unpacking failed, the JSON ends early too: the first reason counts.
     if (!stream.failure().empty()) throw InputError({path, 0, ""}, stream.failure());
     throw;
   }
+}
+
+KinetoInfo read_kineto(std::istream& in, const std::string& name,
+                       const std::function<void(const KinetoEvent&)>& on_event) {
+  Handler handler(name, on_event);
+  nlohmann::json::sax_parse(in, &handler);
   if (handler.info.events == 0) {
-    throw InputError({path, 0, "traceEvents"},
+    throw InputError({name, 0, "traceEvents"},
                      "has no events; accepted: a trace of PyTorch's profiler "
                      "(export_chrome_trace), JSON or gzip");
   }

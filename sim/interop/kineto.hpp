@@ -18,6 +18,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <vector>
@@ -69,6 +70,10 @@ struct KinetoInfo {
 // Calls `on_event` for each event of the trace, in the file's order; the event is only valid
 // during the call. Throws InputError.
 KinetoInfo read_kineto(const std::string& path,
+                       const std::function<void(const KinetoEvent&)>& on_event);
+
+// The same of an open stream; NAME is what errors call it.
+KinetoInfo read_kineto(std::istream& in, const std::string& name,
                        const std::function<void(const KinetoEvent&)>& on_event);
 
 // The numbers of "[0, 1, 2]"; what is left out ("...") stays out.

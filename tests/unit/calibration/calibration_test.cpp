@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
+#include "base/toml.hpp"
 
 using namespace stepcast;
 
@@ -75,6 +76,17 @@ TEST_CASE("a calibration that is written reads back, and writes the same again")
   CHECK(summary(c) ==
         "3 products, 1 attention, 1 convolution, 3 memory-bound sizes, 3 collectives, memory "
         "bandwidth, launches, what an op costs, 2 overlaps");
+}
+
+TEST_CASE("the file that docs/calibration.md shows is one, with every part") {
+  const std::string page = read_file(STEPCAST_SOURCE_DIR "/docs/calibration.md");
+  const std::string fence = "```toml\n";
+  const std::size_t begin = page.find(fence) + fence.size();
+  const Calibration c =
+      parse_calibration(page.substr(begin, page.find("```", begin) - begin), "docs");
+  CHECK(summary(c) ==
+        "2 products, 1 attention, 1 convolution, 2 memory-bound sizes, 3 collectives, memory "
+        "bandwidth, launches, what an op costs, 3 overlaps");
 }
 
 TEST_CASE("what is wrong in a calibration is named with its line") {

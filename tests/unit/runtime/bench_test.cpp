@@ -13,6 +13,7 @@ using namespace stepcast::runtime;
 namespace {
 
 constexpr Mesh two_by_two{2, 2};
+const Kernel small = memory_bound("small", Dtype::fp32, 4, 4);
 
 Timeline run(const Schedule& schedule, int steps, Seconds op_seconds = 0) {
   RealReplay work(schedule, timed(schedule, op_seconds));
@@ -34,8 +35,8 @@ TEST_CASE("every bench is a schedule without problems") {
     CHECK(problems(collectives_bench(two_by_two, axis, cases)).empty());
   }
   CHECK(problems(kernels_bench(two_by_two, {gemm("g", Dtype::fp32, 8, 8, 8)})).empty());
-  CHECK(problems(timed_bench(two_by_two, 3)).empty());
-  CHECK(problems(overlap_bench(two_by_two, Axis::world, 5, cases[0], 2)).empty());
+  CHECK(problems(equal_ops_bench(two_by_two, small, 3)).empty());
+  CHECK(problems(overlap_bench(two_by_two, Axis::world, small, 5, cases[0], 2)).empty());
 }
 
 TEST_CASE("a size is rounded up to whole elements on every rank") {
@@ -56,14 +57,14 @@ TEST_CASE("each collective of a bench is timed once a step, but for the first") 
 }
 
 TEST_CASE("timed ops take at least what they are told to") {
-  const Schedule schedule = timed_bench(two_by_two, 4);
+  const Schedule schedule = equal_ops_bench(two_by_two, small, 4);
   const std::vector<Seconds> whole = extents(schedule, run(schedule, 3, 0.5e-3), OpKind::compute);
   REQUIRE(whole.size() == 2);
   for (const Seconds s : whole) CHECK(s >= 4 * 0.5e-3 * (1 - 1e-9));
 }
 
 TEST_CASE("extents and durations of a timeline that is written by hand") {
-  const Schedule schedule = timed_bench({1, 2}, 2);
+  const Schedule schedule = equal_ops_bench({1, 2}, small, 2);
   Timeline t;
   const auto span = [&](int step, OpIndex op, Seconds start, Seconds end) {
     Span s;

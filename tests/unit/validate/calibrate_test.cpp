@@ -103,3 +103,21 @@ TEST_CASE("what was kept before an interruption is not measured again") {
   CHECK(measured.size() == units.size());  // each once
   for (const CalibrateUnit& unit : units) CHECK(unit.done);
 }
+
+TEST_CASE("where kernels run, products, attention and streams are measured too") {
+  Bench bench = bench_of({1, 1});
+  bench.computes = true;
+  Calibration c;
+  calibrate(
+      c, bench, {.quick = true}, [](auto, const auto&) {}, [](const Calibration&) {});
+  // m of four sizes, n and k of three, in two dtypes; two heads, three lengths, two passes.
+  CHECK(c.kernels.shapes.size() == 4 * 3 * 3 * 2 + 2 * 3 * 2);
+  CHECK(c.collectives.series().empty());  // one rank has nobody to send to
+  REQUIRE(c.kernels.memory.size() == 1);
+  CHECK(c.kernels.memory[0].bytes.front() == 4 * kib);
+  CHECK(c.kernels.memory[0].bytes.back() == gib);
+  // Every op takes 10 us here.
+  CHECK(c.kernels.shapes[0].seconds == doctest::Approx(10e-6));
+  CHECK(c.kernels.memory_bytes_per_second == doctest::Approx(gib / 10e-6));
+  for (const CalibrateUnit& unit : calibrate_units(c, bench, {.quick = true})) CHECK(unit.done);
+}

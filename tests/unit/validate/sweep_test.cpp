@@ -44,12 +44,13 @@ TEST_CASE("a swept key replaces the base's") {
 }
 
 TEST_CASE("a swept strategy takes its sharding after a colon and drops the base's options") {
-  const auto points = sweep_points(base(), "strategy=ddp,fsdp1:SHARD_GRAD_OP,fsdp2", flag);
+  const auto points = sweep_points(base(), "strategy=ddp,fsdp1:SHARD_GRAD_OP,hsdp:2", flag);
   REQUIRE(points.size() == 3);
   CHECK_FALSE(points[0].scenario.bucket_cap_mb);
   CHECK(*points[1].scenario.strategy == "fsdp1");
   CHECK(*points[1].scenario.sharding_strategy == "SHARD_GRAD_OP");
   CHECK_FALSE(points[2].scenario.sharding_strategy);
+  CHECK(*points[2].scenario.shard_group == 2);
   CHECK(*points[2].scenario.model == "gpt2");
 }
 
