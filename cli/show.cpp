@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "models/model.hpp"
-#include "sim/kernels/gpu_family.hpp"
+#include "sim/kernels/kernel_cost.hpp"
 #include "sim/report/format.hpp"
 #include "topologies/describe.hpp"
 #include "topologies/topology.hpp"
@@ -72,16 +72,42 @@ std::string model_text(const std::string& name) {
   return text + "source: " + model.source + "\n";
 }
 
+// What the kernel models say of the part, and what each of a few kernels of a step rests on.
 std::string gpu_text(const std::string& name) {
   const Gpu gpu = load_gpu(name);
-  const GpuFamily& family = family_of(gpu);
-  return describe(gpu) +
-         fmt::format(
-             "kernels: family {}, {}; matrix products reach {} of the dense peak, memory {} "
-             "of the bandwidth ({})\n",
-             family.name, to_string(provenance_of(family, gpu)),
-             percent(sustained_fraction(family, gpu)), percent(family.memory_fraction),
-             family.source);
+  const KernelFigures figures = figures_of(gpu);
+  const KernelModel model(gpu, load_profile("pytorch-eager"));
+  const Dtype dtype = gpu.peak_bf16 ? Dtype::bf16 : Dtype::fp16;
+  std::string text =
+      describe(gpu) +
+      fmt::format(
+          "kernels: family {}; figures of {}; long products reach {} of the dense peak, memory {} "
+          "of "
+          "the bandwidth ({})\n",
+          figures.family->name,
+          figures.own_gemm ? "its own measurements" : figures.family->reference + "'s, scaled",
+          percent(long_product_fraction(figures.gemm)), percent(figures.memory_fraction),
+          figures.family->source);
+  const auto add = [&](const std::string& what, const Kernel& kernel) {
+    const KernelCost cost = model.cost(kernel);
+    const double flops = hardware_flops(kernel);
+    const double bytes = static_cast<double>(kernel.bytes_read + kernel.bytes_written);
+    text += fmt::format("  {:<40} {:>9.1f} us {:>15}  {}\n", what, cost.seconds * 1e6,
+                        flops > 0 ? fmt::format("{:.0f} TFLOP/s", flops / cost.seconds / 1e12)
+                                  : fmt::format("{:.0f} GB/s", bytes / cost.seconds / 1e9),
+                        to_string(cost.basis));
+  };
+  text += fmt::format("in a step, {} (pytorch-eager):\n", to_string(dtype));
+  add("product 8,192 x 4,096 x 4,096", gemm("g", dtype, 8192, 4096, 4096));
+  add("product 8,192 x 14,336 x 4,096", gemm("g", dtype, 8192, 14336, 4096));
+  add("product 1,024 x 1,024 x 1,024", gemm("g", dtype, 1024, 1024, 1024));
+  for (const KernelKind kind : {KernelKind::attention_forward, KernelKind::attention_backward}) {
+    add(kind == KernelKind::attention_forward ? "attention 8,192, 32 heads of 128, forward"
+                                              : "attention, its backward",
+        attention("a", kind, dtype, 1, 32, 8, 8192, 8192, 128, true));
+  }
+  add("memory, 1 GB read, 1 GB written", memory_bound("m", dtype, 1'000'000'000, 1'000'000'000));
+  return text;
 }
 
 std::string machine_text(const std::string& name) { return describe(load_machine(name)); }

@@ -1,52 +1,46 @@
 #include "sim/kernels/kernel_cost.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "base/error.hpp"
+#include "sim/kernels/kernel_tables.hpp"
 
 namespace stepcast {
 
 namespace {
 
-// A kernel's start and drain on the GPU. Back-to-back empty-ish kernels take 1.3 us in a CUDA graph
-// on H200 and 1.4 us on A100 (gpu-benches, gpu-small-kernels).
-constexpr Seconds kernel_floor = 1.5e-6;
-
-// Pipeline fill and drain of a GEMM tile, in 16-bit elements of K.
-constexpr double tile_fill = 192;
-
 // Memory latency under load; with it, how many bytes must be in flight (Little's law).
 constexpr Seconds memory_latency = 0.7e-6;
 constexpr double bytes_in_flight_per_sm = 2048.0 * 16;  // a 16-byte load a thread
 
-struct Tile {
-  std::int64_t rows, columns;
-  double relative;  // speed against the big tiles: smaller ones re-read operands more often
-};
-constexpr Tile tiles[] = {
-    {256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.9}, {128, 64, 0.75}, {64, 128, 0.75}};
-
 double to_double(std::int64_t value) { return static_cast<double>(value); }
+
+KernelBound bound_of(Seconds compute, Seconds memory, Seconds floor) {
+  if (std::max(compute, memory) < floor) return KernelBound::latency;
+  return memory > compute ? KernelBound::memory : KernelBound::compute;
+}
+
+// The dtypes whose products run as bf16's do.
+bool like_bf16(Dtype dtype) { return dtype == Dtype::bf16 || dtype == Dtype::fp16; }
 
 }  // namespace
 
-KernelModel::KernelModel(const Gpu& gpu, const SoftwareProfile& profile)
-    : gpu_(gpu), family_(&family_of(gpu)) {
+KernelModel::KernelModel(const Gpu& gpu, const SoftwareProfile& profile, Clocks clocks)
+    : gpu_(gpu), figures_(figures_of(gpu)), clocks_(clocks) {
   const std::optional<double> peaks[] = {gpu.peak_fp64, gpu.peak_fp32, gpu.peak_tf32,
                                          gpu.peak_fp16, gpu.peak_bf16, gpu.peak_fp8};
   for (std::size_t i = 0; i < std::size(peaks); ++i) peaks_[i] = peaks[i].value_or(0.0);
-  sustained_ = sustained_fraction(*family_, gpu);
+  if (!figures_.gemm_table.empty()) tables_ = catalog_tables(figures_.gemm_table);
   gemm_efficiency_ = profile.gemm_efficiency;
-  attention_rate_ = family_->attention_fraction * profile.attention_efficiency;
-  if (profile.attention_kernel == AttentionKernel::flash2) {
-    attention_rate_ *= family_->flash2_fraction;
-  }
-  memory_rate_ = gpu.memory_gbps * 1e9 * family_->memory_fraction * profile.memory_efficiency;
+  attention_rate_ = profile.attention_efficiency;
+  measured_attention_ = profile.attention_kernel == AttentionKernel::best;
+  if (!measured_attention_) attention_rate_ *= figures_.family->flash2_fraction;
+  memory_rate_ = gpu.memory_gbps * 1e9 * figures_.memory_fraction * profile.memory_efficiency;
   STEPCAST_ASSERT(memory_rate_ > 0 && gpu.sm_count > 0, "a GPU has memory and SMs: " + gpu.name);
   stream_sms_ =
       std::min(1.0, memory_rate_ * memory_latency / (gpu.sm_count * bytes_in_flight_per_sm));
-  provenance_ = provenance_of(*family_, gpu);
 }
 
 double KernelModel::peak(Dtype dtype) const {
@@ -56,110 +50,74 @@ double KernelModel::peak(Dtype dtype) const {
   return gpu_.peak_flops(dtype);  // throws, naming the part
 }
 
-KernelCost KernelModel::gemm(const Kernel& kernel) const {
-  const double peak_flops = peak(kernel.dtype);
-  const double sms = gpu_.sm_count;
-  const double depth =
-      to_double(kernel.k) + tile_fill * 2.0 / to_double(bytes_per_element(kernel.dtype));
-  const double sm_rate = peak_flops / sms * family_->tile_fraction * gemm_efficiency_;
-  double in_waves = 0;  // seconds
-  double busy = 0;      // SM-seconds over SMs
-  for (const Tile& tile : tiles) {
-    const double count = to_double(ceil_div(kernel.m, tile.rows)) *
-                         to_double(ceil_div(kernel.n, tile.columns)) * to_double(kernel.batch);
-    const double waves = static_cast<double>(
-        ceil_div(static_cast<std::int64_t>(count), static_cast<std::int64_t>(gpu_.sm_count)));
-    const double one =
-        2.0 * to_double(tile.rows * tile.columns) * depth / (sm_rate * tile.relative);
-    if (in_waves == 0 || waves * one < in_waves) {
-      in_waves = waves * one;
-      busy = count / sms * one;
-    }
-  }
-  const double powered = model_flops(kernel) / (peak_flops * sustained_ * gemm_efficiency_);
-  KernelCost cost;
-  cost.hbm_seconds = to_double(kernel.bytes_read + kernel.bytes_written) / memory_rate_;
-  const double compute = std::max(in_waves, powered);
-  const double work = std::max(compute, cost.hbm_seconds);
-  cost.seconds = kernel_floor + work;
-  cost.sm_seconds = std::max(busy, powered);
-  cost.bound = work < kernel_floor          ? KernelBound::latency
-               : cost.hbm_seconds > compute ? KernelBound::memory
-                                            : KernelBound::compute;
-  return cost;
+GemmChip KernelModel::chip(Dtype dtype) const {
+  return gemm_chip(gpu_, peak(dtype) * gemm_efficiency_, memory_rate_,
+                   to_double(bytes_per_element(dtype)));
 }
 
-// Two things differ from a GEMM: operands overlap, so the bytes are those of the images; and the
-// inner size may be split over SMs that have no output tile of their own. No convolution was
-// measured for this: its efficiencies are those of matrix products, the overlapping reads are taken
-// to hit the caches, and channels are not padded to the tensor cores' 8.
-KernelCost KernelModel::convolution(const Kernel& kernel) const {
-  const double peak_flops = peak(kernel.dtype);
-  const double sms = gpu_.sm_count;
-  const double fill = tile_fill * 2.0 / to_double(bytes_per_element(kernel.dtype));
-  const double sm_rate = peak_flops / sms * family_->tile_fraction * gemm_efficiency_;
-  const double operands = to_double(kernel.bytes_read + kernel.bytes_written);
-  const double powered = model_flops(kernel) / (peak_flops * sustained_ * gemm_efficiency_);
-  KernelCost best;
-  double best_work = 0, best_compute = 0;
-  for (std::int64_t parts = 1; parts == 1 || to_double(kernel.k / parts) >= fill; parts *= 2) {
-    // Every part writes its fp32 sums, and a second kernel reads them.
-    const double sums = parts == 1 ? 0 : 8.0 * to_double(kernel.m * kernel.n * parts);
-    const double hbm = (operands + sums) / memory_rate_;
-    const double depth = to_double(ceil_div(kernel.k, parts)) + fill;
-    for (const Tile& tile : tiles) {
-      const std::int64_t count =
-          ceil_div(kernel.m, tile.rows) * ceil_div(kernel.n, tile.columns) * parts;
-      const double one =
-          2.0 * to_double(tile.rows * tile.columns) * depth / (sm_rate * tile.relative);
-      const double compute = std::max(to_double(ceil_div(count, gpu_.sm_count)) * one, powered);
-      const double work = std::max(compute, hbm) + (parts == 1 ? 0 : kernel_floor);
-      if (best_work > 0 && work >= best_work) continue;
-      best_work = work;
-      best_compute = compute;
-      best.hbm_seconds = hbm;
-      best.sm_seconds = std::max(to_double(count) / sms * one, powered);
+KernelCost KernelModel::product(const Kernel& kernel) const {
+  const GemmTime time = gemm_time(figures_.gemm, chip(kernel.dtype), gemm_shape(kernel), clocks_);
+  KernelCost cost;
+  Seconds work = time.work;
+  const bool plain = kernel.kind == KernelKind::gemm && like_bf16(kernel.dtype);
+  cost.basis = figures_.own_gemm && plain ? KernelBasis::fitted : KernelBasis::scaled;
+  if (tables_ && plain && kernel.batch == 1) {
+    // Of the whole kernel, its start included, as it was measured.
+    work = (kernel_floor + work) * std::exp(tables_->gemm_log_ratio(kernel)) - kernel_floor;
+    work = std::max(work, time.memory * 0.5);
+    if (figures_.own_gemm) {
+      cost.basis = kernel.dtype == Dtype::bf16 && tables_->has_gemm(kernel)
+                       ? KernelBasis::measured
+                       : KernelBasis::interpolated;
     }
   }
-  best.seconds = kernel_floor + best_work;
-  best.bound = best_work < kernel_floor          ? KernelBound::latency
-               : best.hbm_seconds > best_compute ? KernelBound::memory
-                                                 : KernelBound::compute;
-  return best;
+  cost.seconds = kernel_floor + work;
+  const double share = time.compute / std::max(time.compute, time.memory);
+  cost.sm_seconds = work * share * time.busy;
+  cost.hbm_seconds = std::min(time.memory, work);
+  cost.bound = bound_of(time.compute, time.memory, kernel_floor);
+  return cost;
 }
 
 KernelCost KernelModel::attention(const Kernel& kernel) const {
   const bool backward = kernel.kind == KernelKind::attention_backward;
-  const double peak_flops = peak(kernel.dtype);
+  const double rate = attention_rate_ * (backward ? figures_.family->backward_fraction : 1.0);
+  Seconds compute = attention_work(
+      figures_.attention, attention_chip(gpu_, peak(kernel.dtype), memory_rate_), kernel, rate);
   KernelCost cost;
-  cost.hbm_seconds = to_double(kernel.bytes_read + kernel.bytes_written) / memory_rate_;
-  double compute = 0;
-  if (kernel.fused) {
-    const double keys = to_double(kernel.n);
-    // The ramp is stated for causal forwards, which see half the keys.
-    const double ramp = family_->attention_ramp * (kernel.causal ? 1.0 : 0.5);
-    const double fraction =
-        attention_rate_ * keys / (keys + ramp) * (backward ? family_->backward_fraction : 1.0);
-    compute = hardware_flops(kernel) / (peak_flops * fraction);
-    cost.seconds = std::max(compute, cost.hbm_seconds);
-    // One pass: what limits it limits all of it.
-    cost.bound = compute >= cost.hbm_seconds ? KernelBound::compute : KernelBound::memory;
-    cost.sm_seconds = std::max(compute, stream_sms_ * cost.hbm_seconds);
-  } else {
-    // Separate kernels: the products, then everything that goes through memory.
-    compute = hardware_flops(kernel) / (peak_flops * sustained_ * gemm_efficiency_);
-    cost.seconds = compute + cost.hbm_seconds;
-    cost.bound = compute >= cost.hbm_seconds ? KernelBound::compute : KernelBound::memory;
-    cost.sm_seconds = compute + stream_sms_ * cost.hbm_seconds;
+  cost.basis = figures_.own_attention ? KernelBasis::fitted : KernelBasis::scaled;
+  if (tables_ && !figures_.attention_table.empty() && like_bf16(kernel.dtype)) {
+    compute *= std::exp(tables_->attention_log_ratio(kernel));
+    const bool as_measured = measured_attention_ && !backward && kernel.causal && kernel.k == 128;
+    if (figures_.own_attention && as_measured) cost.basis = KernelBasis::interpolated;
   }
+  cost.hbm_seconds = to_double(kernel.bytes_read + kernel.bytes_written) / memory_rate_;
+  const Seconds work = std::max(compute, cost.hbm_seconds);
+  cost.sm_seconds = std::max(compute, stream_sms_ * cost.hbm_seconds);
   const Seconds floor = kernel_floor * kernel.launches;
-  if (cost.seconds < floor) cost.bound = KernelBound::latency;
-  cost.seconds += floor;
+  cost.bound = bound_of(compute, cost.hbm_seconds, floor);
+  cost.seconds = floor + work;
+  return cost;
+}
+
+// Separate kernels: the products, then everything that goes through memory.
+KernelCost KernelModel::unfused_attention(const Kernel& kernel) const {
+  KernelCost cost;
+  cost.basis = KernelBasis::scaled;
+  cost.hbm_seconds = to_double(kernel.bytes_read + kernel.bytes_written) / memory_rate_;
+  const Seconds compute =
+      hardware_flops(kernel) /
+      (peak(kernel.dtype) * long_product_fraction(figures_.gemm) * gemm_efficiency_);
+  const Seconds floor = kernel_floor * kernel.launches;
+  cost.bound = bound_of(compute, cost.hbm_seconds, floor);
+  cost.seconds = floor + compute + cost.hbm_seconds;
+  cost.sm_seconds = compute + stream_sms_ * cost.hbm_seconds;
   return cost;
 }
 
 KernelCost KernelModel::memory(const Kernel& kernel) const {
   KernelCost cost;
+  cost.basis = figures_.own_memory ? KernelBasis::fitted : KernelBasis::scaled;
   cost.hbm_seconds = to_double(kernel.bytes_read + kernel.bytes_written) / memory_rate_;
   const Seconds floor = kernel_floor * kernel.launches;
   cost.seconds = floor + cost.hbm_seconds;
@@ -171,13 +129,15 @@ KernelCost KernelModel::memory(const Kernel& kernel) const {
 KernelCost KernelModel::cost(const Kernel& kernel) const {
   KernelCost cost;
   switch (kernel.kind) {
-    case KernelKind::gemm: cost = gemm(kernel); break;
-    case KernelKind::convolution: cost = convolution(kernel); break;
+    case KernelKind::gemm:
+    case KernelKind::convolution: cost = product(kernel); break;
     case KernelKind::attention_forward:
-    case KernelKind::attention_backward: cost = attention(kernel); break;
+    case KernelKind::attention_backward:
+      cost = kernel.fused ? attention(kernel) : unfused_attention(kernel);
+      break;
     case KernelKind::memory: cost = memory(kernel); break;
   }
-  cost.provenance = provenance_;
+  cost.provenance = provenance_of(cost.basis);
   return cost;
 }
 

@@ -1,23 +1,31 @@
 #pragma once
-// Seconds of one kernel on one GPU: a roofline with efficiencies by shape.
+// Seconds of one kernel on one GPU, under one software profile.
 //
-//   GEMM       output tiles in waves over the SMs, each tile k + 192 steps deep (the pipeline fills
-//              and drains); not faster than the power limit lets the whole chip run, nor than its
-//              operands come from memory. The best of five tile shapes, as cuBLAS would choose.
-//   attention  FLOPs at a fraction of the peak that grows with the sequence length.
-//   convolution  the GEMM it is (base/kernel.hpp), with the bytes of the images. Where the output
-//              has fewer tiles than SMs, as every weight gradient, the inner size is split: parts
-//              add up their fp32 results through memory. The best of 1, 2, 4, ... parts.
-//   memory     bytes at a fraction of the bandwidth.
-//   all        a floor: starting and draining a kernel takes 1.5 us on the GPU.
+//   GEMM         a model of tiles, waves, split-K, power and memory with seven fitted figures
+//                (gemm_model.hpp), corrected by measured / modelled of the measured shapes around
+//                it where the GPU has a table (shape_tables.hpp).
+//   attention    fused: a rate by length and head size (attention_model.hpp), corrected in the same
+//                way; unfused: the products, then everything that goes through memory.
+//   convolution  the GEMM it is (base/kernel.hpp), with the bytes of the images. Weight gradients
+//                have fewer tiles than SMs and split their inner size. No convolution was measured:
+//                overlapping reads are taken to hit the caches, and channels are not padded to the
+//                tensor cores' 8.
+//   memory       bytes at the rate that streams reach.
+//   all          a floor: starting and draining a kernel takes 1.5 us on the GPU.
 //
-// Example, H100 (132 SMs, 989.4 TFLOP/s), bf16 4096 x 4096 x 4096: 256x128 tiles: 512 of them in 4
-// waves; a tile 2*256*128*(4096+192) FLOP at 989.4/132 TFLOP/s * 0.86 = 43.6 us; 4 waves 174 us and
-// the floor: 176 us. Measured: 180 us. The power limit alone (0.72 of the peak) would allow 193 us,
-// which is what a long step gets: the answer is 194.4 us.
+// In a training step the chip has long settled at its power limit. Short products of a benchmark
+// run up to a third faster; that lead is taken out (Clocks::settled) while what a measured shape
+// says beside it is kept.
 //
-// Cost: about 50 ns a kernel. Figures and their sources: data/gpu-families.toml. Checked against
-// 5,366 public measurements by tests/unit/kernels/measured_test.cpp. Tested by tests/unit/kernels.
+// Example, H100, bf16 8192 x 4096 x 7168: docs/kernels.md, with every part.
+//
+// Cost: 0.1 us a kernel, a shape with a table 5 us, and 0.5 ms once for the table. Checked against
+// 5,366 public measurements by validate/kernels and tests/unit/kernels/measured_test.cpp. Tested by
+// tests/unit/kernels.
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
 
 #include "base/kernel.hpp"
 #include "base/provenance.hpp"
@@ -30,18 +38,44 @@ namespace stepcast {
 
 enum class KernelBound : std::uint8_t { compute, memory, latency };
 
+// What a kernel's time rests on, best first.
+enum class KernelBasis : std::uint8_t {
+  measured,      // this very shape on this very GPU
+  interpolated,  // measured shapes around it, on this GPU
+  fitted,        // the model, its figures fitted to measurements of this GPU
+  scaled,  // figures of another GPU or of another kind of kernel, by peak, power and bandwidth
+};
+
+constexpr std::string_view to_string(KernelBasis basis) {
+  constexpr std::string_view names[] = {"measured", "interpolated", "fitted", "scaled"};
+  return names[static_cast<int>(basis)];
+}
+
+constexpr Provenance provenance_of(KernelBasis basis) {
+  switch (basis) {
+    case KernelBasis::measured: return Provenance::measured;
+    case KernelBasis::interpolated:
+    case KernelBasis::fitted: return Provenance::modelled;
+    case KernelBasis::scaled: return Provenance::extrapolated;
+  }
+  return Provenance::extrapolated;
+}
+
 struct KernelCost {
   Seconds seconds = 0;      // alone on the GPU
   Seconds sm_seconds = 0;   // of all SMs: what it asks of the shared resource "sm"
   Seconds hbm_seconds = 0;  // of the whole HBM bandwidth that streams reach
   KernelBound bound = KernelBound::compute;
+  KernelBasis basis = KernelBasis::fitted;
   Provenance provenance = Provenance::modelled;
 };
+
+class KernelTables;  // the measured shapes of one GPU, kernel_tables.hpp
 
 // The model of one GPU under one profile, its constants worked out once.
 class KernelModel {
  public:
-  KernelModel(const Gpu& gpu, const SoftwareProfile& profile);
+  KernelModel(const Gpu& gpu, const SoftwareProfile& profile, Clocks clocks = Clocks::settled);
 
   // Throws InputError when the GPU has no peak for the kernel's dtype.
   KernelCost cost(const Kernel& kernel) const;
@@ -49,20 +83,22 @@ class KernelModel {
 
  private:
   double peak(Dtype dtype) const;  // FLOP/s
-  KernelCost gemm(const Kernel& kernel) const;
-  KernelCost convolution(const Kernel& kernel) const;
+  GemmChip chip(Dtype dtype) const;
+  KernelCost product(const Kernel& kernel) const;  // GEMMs and convolutions
   KernelCost attention(const Kernel& kernel) const;
+  KernelCost unfused_attention(const Kernel& kernel) const;
   KernelCost memory(const Kernel& kernel) const;
 
   Gpu gpu_;
-  const GpuFamily* family_;
+  KernelFigures figures_;
+  Clocks clocks_;
+  std::shared_ptr<const KernelTables> tables_;
   double peaks_[9] = {};  // by Dtype, FLOP/s; 0: the part has none
-  double sustained_ = 0;  // fraction of the peak
   double gemm_efficiency_ = 1;
-  double attention_rate_ = 0;  // fraction of the peak, long sequences, forward
-  double memory_rate_ = 0;     // B/s
-  double stream_sms_ = 0;      // share of the SMs that a stream needs to fill the memory
-  Provenance provenance_ = Provenance::modelled;
+  double attention_rate_ = 1;        // of the measured kernel's
+  bool measured_attention_ = false;  // the profile runs the kernel that was measured
+  double memory_rate_ = 0;           // B/s
+  double stream_sms_ = 0;            // share of the SMs that a stream needs to fill the memory
 };
 
 // One call; builds a KernelModel each time.

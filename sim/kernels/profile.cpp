@@ -11,10 +11,14 @@ namespace stepcast {
 namespace {
 
 constexpr std::string_view suffix = ".toml";
-constexpr std::string_view families_file = "gpu-families.toml";  // in the same embedded set
 
 std::string stem(std::string_view file) {
   return std::string(file.substr(0, file.size() - suffix.size()));
+}
+
+// Tables and figures of GPUs lie in the same embedded set.
+bool is_profile(std::string_view file) {
+  return file.ends_with(suffix) && file != "gpu-families.toml" && file != "kernel-fits.toml";
 }
 
 Provenance parse_provenance(const Where& where, const std::string& text) {
@@ -70,14 +74,14 @@ SoftwareProfile parse_profile(std::string_view text, const std::string& file) {
 std::vector<std::string> catalog_profiles() {
   std::vector<std::string> names;
   for (const embedded::File& file : embedded::kernels()) {
-    if (file.name != families_file) names.push_back(stem(file.name));
+    if (is_profile(file.name)) names.push_back(stem(file.name));
   }
   return names;
 }
 
 SoftwareProfile load_profile(const std::string& name_or_path) {
   for (const embedded::File& file : embedded::kernels()) {
-    if (file.name != families_file && stem(file.name) == name_or_path) {
+    if (is_profile(file.name) && stem(file.name) == name_or_path) {
       return parse_profile(file.text, std::string(file.name));
     }
   }
