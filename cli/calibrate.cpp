@@ -6,11 +6,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <thread>
 
@@ -18,7 +20,9 @@
 #include "base/toml.hpp"
 #include "base/version.hpp"
 #include "cli/command.hpp"
+#include "cli/processes.hpp"
 #include "runtime/cpu/executor.hpp"
+#include "runtime/mpi/open.hpp"
 #include "runtime/real_replay.hpp"
 #include "sim/calibration/from_trace.hpp"
 #include "sim/report/format.hpp"
@@ -32,10 +36,13 @@ struct Options {
   std::string output = "calibration.toml";
   std::string name;
   std::string gpu;
-  int ranks = 4;
+  int ranks = 0;  // threads: 4
+  int ranks_per_node = 0;
   int shard_group = 0;
   int gpus_per_node = 0;
   double largest_mb = 64;
+  std::vector<double> sizes_mb;
+  std::vector<std::string> dtypes;
   bool quick = false;
 };
 
@@ -127,22 +134,52 @@ Calibration begun(const std::string& part, const CalibrationOrigin& origin) {
   return c;
 }
 
-int on_threads(const Options& options) {
-  if (options.ranks < 2 || options.ranks > 64) {
-    throw InputError(flag("--ranks"),
-                     fmt::format("{} is out of range; accepted: 2 to 64 threads", options.ranks));
+constexpr Dtype summed[] = {Dtype::fp32, Dtype::bf16, Dtype::fp16};
+
+// What a measurement consists of, and what of it is done.
+struct Measurement {
+  Bench bench;
+  CalibrateOptions how;
+  Calibration calibration;
+  bool prints = true;
+};
+
+// Ranks are threads, or processes where there is a wire.
+void check(const Options& options, int ranks, int shard, bool processes) {
+  double before = 0;
+  for (const double size : options.sizes_mb) {
+    if (!(size > before && size >= 1e-5 && size <= 4096)) {
+      throw InputError(flag("--sizes-mb"), fmt::format("{} after {} is not accepted; accepted: "
+                                                       "rising MiB, from 0.00001 to 4096",
+                                                       size, before));
+    }
+    before = size;
   }
-  const int shard = options.shard_group == 0 ? options.ranks : options.shard_group;
-  if (shard < 1 || options.ranks % shard != 0) {
-    throw InputError(
-        flag("--shard-group"),
-        fmt::format("{} does not divide {} ranks; accepted: a divisor", shard, options.ranks));
+  if (ranks < 2 || ranks > 64) {
+    throw InputError(flag(processes ? "launch -n" : "--ranks"),
+                     fmt::format("{} is out of range; accepted: 2 to 64 ranks", ranks));
+  }
+  if (processes && options.ranks != 0 && options.ranks != ranks) {
+    throw InputError(flag("--ranks"), fmt::format("{} are not the {} processes that were started; "
+                                                  "accepted: without it",
+                                                  options.ranks, ranks));
+  }
+  if (shard < 1 || ranks % shard != 0) {
+    throw InputError(flag("--shard-group"),
+                     fmt::format("{} does not divide {} ranks; accepted: a divisor", shard, ranks));
+  }
+  if (options.ranks_per_node < 0 || (options.ranks_per_node > 0 && !processes)) {
+    throw InputError(flag("--ranks-per-node"),
+                     "says how processes lie on hosts; accepted: from 1, under stepcast launch");
   }
   if (!(options.largest_mb >= 0.001 && options.largest_mb <= 4096)) {
     throw InputError(flag("--largest-mb"), fmt::format("{} is out of range; accepted: 0.001 to "
                                                        "4096 MiB",
                                                        options.largest_mb));
   }
+}
+
+CalibrationOrigin origin_of(const Options& options, int ranks, int shard, bool processes) {
   utsname system{};
   uname(&system);
   CalibrationOrigin origin;
@@ -150,42 +187,97 @@ int on_threads(const Options& options) {
       fmt::format("{}, {} threads of it", cpu_name(), std::thread::hardware_concurrency());
   origin.name = options.name.empty() ? origin.device : options.name;
   origin.driver = fmt::format("{} {}", system.sysname, system.release);
-  origin.executor = "cpu threads";
+  origin.executor = processes ? "cpu processes" : "cpu threads";
   origin.source =
       fmt::format("stepcast {} calibrate{} --ranks {} --shard-group {} --largest-mb {}", version(),
-                  options.quick ? " --quick" : "", options.ranks, shard, options.largest_mb);
+                  options.quick ? " --quick" : "", ranks, shard, options.largest_mb);
+  if (!options.sizes_mb.empty()) {
+    origin.source += fmt::format(" --sizes-mb {}", fmt::join(options.sizes_mb, ","));
+  }
+  if (!options.dtypes.empty()) {
+    origin.source += fmt::format(" --dtypes {}", fmt::join(options.dtypes, ","));
+  }
+  if (options.ranks_per_node > 0) {
+    origin.source += fmt::format(" --ranks-per-node {}", options.ranks_per_node);
+  }
   origin.date = today();
+  return origin;
+}
 
-  Bench bench;
-  bench.mesh = {options.ranks / shard, shard};
-  bench.source = fmt::format("{} threads of this machine", options.ranks);
-  bench.run = [](const Schedule& schedule, int steps, Seconds op_seconds) {
-    runtime::RealReplay work(schedule, runtime::timed(schedule, op_seconds));
-    runtime::ExecuteOptions how;
-    how.steps = steps;
-    return runtime::execute(schedule, work, how).timeline;
-  };
-  const CalibrateOptions how{options.quick,
-                             static_cast<Bytes>(options.largest_mb * static_cast<double>(mib))};
+int measure(const Options& options, Measurement& m) {
   const std::string part = options.output + ".part";
-  Calibration c = begun(part, origin);
-  const std::vector<CalibrateUnit> units = calibrate_units(c, bench, how);
+  const std::vector<CalibrateUnit> units = calibrate_units(m.calibration, m.bench, m.how);
   const auto left =
       std::count_if(units.begin(), units.end(), [](const auto& u) { return !u.done; });
-  if (static_cast<std::size_t>(left) < units.size()) {
+  if (m.prints && static_cast<std::size_t>(left) < units.size()) {
     note(fmt::format("{} of {} units are in {} already", units.size() - left, units.size(), part));
   }
   Progress progress(units.size());
   calibrate(
-      c, bench, how, [&](std::size_t unit, const std::string& name) { progress(unit, name); },
-      [&](const Calibration& so_far) { write_file(part, to_toml(so_far)); });
+      m.calibration, m.bench, m.how,
+      [&](std::size_t unit, const std::string& name) {
+        if (m.prints) progress(unit, name);
+      },
+      [&](const Calibration& so_far) {
+        if (m.prints) write_file(part, to_toml(so_far));
+      });
+  if (!m.prints) return 0;
   progress.end();
-  c.origin.date = origin.date;
-  write_file(options.output, to_toml(c));
+  m.calibration.origin.date = today();
+  write_file(options.output, to_toml(m.calibration));
   std::error_code ignored;
   std::filesystem::remove(part, ignored);
-  print(fmt::format("{}\n{}: {}\n", origin.device, options.output, summary(c)));
+  print(fmt::format("{}\n{}: {}\n", m.calibration.origin.device, options.output,
+                    summary(m.calibration)));
   return 0;
+}
+
+Run prepare(const Options& options, runtime::Wire* wire) {
+  const bool processes = wire != nullptr;
+  const int ranks = processes ? wire->size() : options.ranks == 0 ? 4 : options.ranks;
+  const int shard = options.shard_group == 0 ? ranks : options.shard_group;
+  check(options, ranks, shard, processes);
+  auto m = std::make_shared<Measurement>();
+  m->bench.mesh = {ranks / shard, shard};
+  m->bench.ranks_per_node = options.ranks_per_node;
+  m->bench.source = processes ? fmt::format("{} processes, {}", ranks, wire->name())
+                              : fmt::format("{} threads of this machine", ranks);
+  m->bench.run = [wire](const Schedule& schedule, int steps, Seconds op_seconds) {
+    runtime::ExecuteOptions how;
+    how.steps = steps;
+    const runtime::Durations durations = runtime::timed(schedule, op_seconds);
+    if (wire != nullptr) {
+      runtime::Replay work(schedule, durations);
+      return execute_here(wire, schedule, work, how).timeline;
+    }
+    runtime::RealReplay work(schedule, durations);
+    return execute_here(wire, schedule, work, how).timeline;
+  };
+  m->how.quick = options.quick;
+  m->how.largest = static_cast<Bytes>(options.largest_mb * static_cast<double>(mib));
+  for (const double size : options.sizes_mb) {
+    m->how.sizes.push_back(static_cast<Bytes>(size * static_cast<double>(mib)));
+  }
+  if (!options.dtypes.empty()) m->how.dtypes.clear();
+  for (const std::string& name : options.dtypes) {
+    const auto known = std::find_if(std::begin(summed), std::end(summed),
+                                    [&](Dtype dtype) { return to_string(dtype) == name; });
+    if (known == std::end(summed)) {
+      throw not_accepted(flag("--dtypes"), name, {"fp32", "bf16", "fp16"});
+    }
+    m->how.dtypes.push_back(*known);
+  }
+  m->prints = !processes || wire->rank() == 0;
+  const CalibrationOrigin origin = origin_of(options, ranks, shard, processes);
+  if (m->prints) m->calibration = begun(options.output + ".part", origin);
+  return [options, wire, m] {
+    // All processes leave out the same units: those that rank 0 has.
+    if (wire != nullptr) {
+      m->calibration =
+          parse_calibration(from_rank_0(*wire, to_toml(m->calibration)), "what rank 0 has");
+    }
+    return measure(options, *m);
+  };
 }
 
 int go(const Options& options) {
@@ -193,7 +285,9 @@ int go(const Options& options) {
   if (!options.gpu.empty()) {
     throw InputError(flag("--gpu"), "needs --from-trace: it names the GPU of the trace");
   }
-  return on_threads(options);
+  if (!runtime::under_mpirun()) return prepare(options, nullptr)();
+  const std::unique_ptr<runtime::Wire> wire = runtime::open_mpi();
+  return as_one_rank(*wire, [&] { return prepare(options, wire.get()); });
 }
 
 Run add(CLI::App& command) {
@@ -209,8 +303,17 @@ Run add(CLI::App& command) {
   text(command.add_option("--shard-group", options->shard_group,
                           "ranks that share one copy, as HSDP's: its axes are measured too"),
        "N", "Measure");
+  text(command.add_option("--ranks-per-node", options->ranks_per_node,
+                          "of processes on several hosts, under stepcast launch"),
+       "N", "Measure");
   text(command.add_option("--largest-mb", options->largest_mb, "largest collective, MiB: 64"), "N",
        "Measure");
+  text(command.add_option("--sizes-mb", options->sizes_mb, "these sizes of collectives, MiB")
+           ->delimiter(','),
+       "N,...", "Measure");
+  text(command.add_option("--dtypes", options->dtypes, "of sums: fp32, bf16 (default both), fp16")
+           ->delimiter(','),
+       "NAME,...", "Measure");
   command.add_flag("--quick", options->quick, "few sizes, few repetitions")->group("Measure");
   text(command.add_option("--from-trace", options->traces,
                           "traces of PyTorch's profiler instead, one a rank; JSON or gzip"),
@@ -228,6 +331,7 @@ Run add(CLI::App& command) {
 const Command calibrate_command{
     "calibrate", "measure this machine, or a training from its trace",
     "  stepcast calibrate --quick --ranks 4 --output here.toml\n"
+    "  stepcast launch -n 4 --hosts a:2,b:2 calibrate --ranks-per-node 2 --shard-group 2\n"
     "  stepcast calibrate --from-trace rank0.json.gz rank1.json.gz --output mine.toml\n"
     "  stepcast simulate --model gpt2 --cluster dgx-h100 --calibration mine.toml",
     add};

@@ -94,6 +94,31 @@ const std::atomic<bool>* end_on_signals() {
   return &told_to_end;
 }
 
+runtime::Execution execute_here(runtime::Wire* wire, const Schedule& schedule, runtime::Work& work,
+                                runtime::ExecuteOptions how) {
+  if (wire == nullptr) return runtime::execute(schedule, work, how);
+  how.end_now = end_on_signals();
+  return runtime::execute_alone(schedule, work, *wire, how);
+}
+
+std::string from_rank_0(runtime::Wire& wire, const std::string& text) {
+  if (wire.rank() == 0) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
+    for (int r = 1; r < wire.size(); ++r) {
+      await(wire, wire.send(r, runtime::gather, bytes, text.size()));
+    }
+    return text;
+  }
+  int from = 0;
+  std::size_t size = 0;
+  while (!wire.next(runtime::gather, from, size)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  std::string got(size, '\0');
+  await(wire, wire.receive(0, runtime::gather, reinterpret_cast<std::byte*>(got.data()), size));
+  return got;
+}
+
 int as_one_rank(runtime::Wire& wire, const std::function<Run()>& prepare) {
   Run run;
   const int code = agree(wire, find([&] { run = prepare(); }));

@@ -38,13 +38,6 @@ void write_timeline(const RunCommandOptions& options, const Forecast& f, const T
   spdlog::info("picture written to {}", options.picture);
 }
 
-runtime::Execution carry_out(const RunCommandOptions& options, const Schedule& schedule,
-                             runtime::Work& work, runtime::ExecuteOptions how) {
-  if (options.wire == nullptr) return runtime::execute(schedule, work, how);
-  how.end_now = end_on_signals();
-  return runtime::execute_alone(schedule, work, *options.wire, how);
-}
-
 bool prints(const RunCommandOptions& options) {
   return options.wire == nullptr || options.wire->rank() == 0;
 }
@@ -86,7 +79,7 @@ int run_replay(const RunCommandOptions& options, Forecast& f) {
   runtime::Replay work(f.schedule, run_durations(f), stretch);
   spdlog::info("{} ranks, {} steps, everything {:.3g} times as long", f.report.gpus, how.steps,
                stretch);
-  runtime::Execution execution = carry_out(options, f.schedule, work, how);
+  runtime::Execution execution = execute_here(options.wire, f.schedule, work, how);
   if (!prints(options)) return 0;
   const std::string memory = memory_note(f, execution);
   const Timeline timeline = runtime::scaled(std::move(execution.timeline), 1 / stretch);

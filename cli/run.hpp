@@ -24,9 +24,6 @@ struct RunCommandOptions {
   runtime::Wire* wire = nullptr;  // where this process is one rank of several
 };
 
-// On threads, or as one rank of several; the timeline is rank 0's to print.
-runtime::Execution carry_out(const RunCommandOptions& options, const Schedule& schedule,
-                             runtime::Work& work, runtime::ExecuteOptions how);
 // Whether this process prints: the only one, or rank 0.
 bool prints(const RunCommandOptions& options);
 

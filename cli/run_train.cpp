@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
+#include "cli/processes.hpp"
 #include "cli/run.hpp"
 #include "runtime/cpu/executor.hpp"
 #include "runtime/train/reference.hpp"
@@ -112,7 +113,7 @@ int run_train(const RunCommandOptions& options, const Scenario& scenario, const 
   how.steps = trainer.executed_steps();
   how.seed = options.seed;
   how.watchdog = options.watchdog;
-  const runtime::Execution execution = carry_out(options, schedule, trainer, how);
+  const runtime::Execution execution = execute_here(options.wire, schedule, trainer, how);
   if (!prints(options)) return 0;
   for (std::size_t r = 0; r < execution.results.size(); ++r) {
     trainer.adopt(static_cast<int>(r), execution.results[r]);

@@ -8,8 +8,9 @@
 #include "base/error.hpp"
 #include "base/toml.hpp"
 #include "cli/command.hpp"
+#include "cli/processes.hpp"
 #include "cli/scenario_flags.hpp"
-#include "runtime/cpu/executor.hpp"
+#include "runtime/mpi/open.hpp"
 #include "runtime/real_replay.hpp"
 #include "validate/compare.hpp"
 #include "validate/durations.hpp"
@@ -30,10 +31,19 @@ struct Options {
   int steps = 7;
   std::uint64_t seed = 1;
   double watchdog = 60;
+  runtime::Wire* wire = nullptr;  // where this process is one rank of several
+  bool prints() const { return wire == nullptr || wire->rank() == 0; }
 };
 
 // Collectives of every rank have tensors of their largest size, twice.
-void check_size(const Scenario& scenario, const Forecast& f) {
+void check_size(const Scenario& scenario, const Forecast& f, const Options& options) {
+  if (options.wire != nullptr) {
+    if (options.wire->size() == f.report.gpus) return;
+    throw InputError(scenario.where("gpus"),
+                     fmt::format("the step has {} ranks and {} processes were started; accepted: "
+                                 "as many processes as ranks",
+                                 f.report.gpus, options.wire->size()));
+  }
   if (f.report.gpus > most_ranks) {
     throw InputError(scenario.where("gpus"),
                      fmt::format("{} ranks are more threads than this machine should run; "
@@ -55,6 +65,7 @@ struct Validated {
   Measured measured;
 };
 
+// The measured timeline is empty where another process has it.
 Validated validate(const Scenario& scenario, const Options& options) {
   if (scenario.params) {
     throw InputError(scenario.where("params"), "a parameter count alone has no schedule to run");
@@ -66,15 +77,21 @@ Validated validate(const Scenario& scenario, const Options& options) {
     throw InputError(scenario.where("step"), "the steady step is validated; accepted: without it");
   }
   Validated v{forecast(scenario, {.search_change = false}), {}};
-  check_size(scenario, v.forecast);
-  runtime::RealReplay work(v.forecast.schedule, run_durations(v.forecast));
+  check_size(scenario, v.forecast, options);
+  const Schedule& schedule = v.forecast.schedule;
+  // Processes have scratch memory for what they send; threads need tensors.
+  std::unique_ptr<runtime::Work> work;
+  if (options.wire != nullptr) {
+    work = std::make_unique<runtime::Replay>(schedule, run_durations(v.forecast));
+  } else {
+    work = std::make_unique<runtime::RealReplay>(schedule, run_durations(v.forecast));
+  }
   runtime::ExecuteOptions how;
   how.steps = options.steps;
   how.seed = options.seed;
   how.watchdog = options.watchdog;
-  spdlog::info("{}: {} steps on {} threads", v.forecast.schedule.name, how.steps,
-               v.forecast.report.gpus);
-  runtime::Execution ran = runtime::execute(v.forecast.schedule, work, how);
+  spdlog::info("{}: {} steps on {} ranks", schedule.name, how.steps, v.forecast.report.gpus);
+  runtime::Execution ran = execute_here(options.wire, schedule, *work, how);
   v.measured.timeline = std::move(ran.timeline);
   v.measured.peak = std::move(ran.peak);
   v.measured.pools = std::move(ran.pools);
@@ -94,13 +111,14 @@ int sweep(const Scenario& base, const Options& options) {
     spdlog::info("{} = {}", all.key, point.value);
     const Validated v = validate(point.scenario, options);
     all.values.push_back(point.value);
-    all.points.push_back(compare(v.forecast, v.measured));
+    if (options.prints()) all.points.push_back(compare(v.forecast, v.measured));
   }
+  if (!options.prints()) return 0;
   print(options.json ? to_json(all) : to_text(all));
   return 0;
 }
 
-int go(const Options& options, const ScenarioFlags& flags) {
+int run(const Options& options, const ScenarioFlags& flags) {
   if (options.steps < 3 || options.steps > 10000) {
     throw InputError({.file = "--steps", .line = 0, .key = ""},
                      fmt::format("{} is out of range; accepted: 3 to 10000", options.steps));
@@ -113,6 +131,7 @@ int go(const Options& options, const ScenarioFlags& flags) {
   const Scenario scenario = flags.read(options.file);
   if (!options.sweep.empty()) return sweep(scenario, options);
   const Validated v = validate(scenario, options);
+  if (!options.prints()) return 0;
   if (!options.trace.empty()) {
     write_file(options.trace, both_as_trace(v.forecast, v.measured.timeline));
     spdlog::info("trace written to {}", options.trace);
@@ -120,6 +139,13 @@ int go(const Options& options, const ScenarioFlags& flags) {
   const Comparison c = compare(v.forecast, v.measured);
   print(options.json ? to_json(c) : to_text(c));
   return 0;
+}
+
+int go(Options options, const ScenarioFlags& flags) {
+  if (!runtime::under_mpirun()) return run(options, flags);
+  const std::unique_ptr<runtime::Wire> wire = runtime::open_mpi();
+  options.wire = wire.get();
+  return as_one_rank(*wire, [&]() -> Run { return [&] { return run(options, flags); }; });
 }
 
 Run add(CLI::App& command) {

@@ -70,7 +70,7 @@ struct SeriesUnit {
   }
 };
 
-std::vector<SeriesUnit> series_units(const Bench& bench) {
+std::vector<SeriesUnit> series_units(const Bench& bench, const CalibrateOptions& options) {
   std::vector<SeriesUnit> units;
   const auto add = [&](Axis axis, CollectiveKind op, std::optional<Dtype> dtype) {
     SeriesUnit unit{axis, op, dtype, layout_of(bench, axis), bench.mesh.size(axis)};
@@ -84,7 +84,7 @@ std::vector<SeriesUnit> series_units(const Bench& bench) {
   for (const Axis axis : axes) {
     if (bench.mesh.size(axis) < 2) continue;
     // Sums are of a dtype: 16-bit numbers are widened and rounded at every hop.
-    for (const Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
+    for (const Dtype dtype : options.dtypes) {
       add(axis, CollectiveKind::all_reduce, dtype);
       add(axis, CollectiveKind::reduce_scatter, dtype);
     }
@@ -95,6 +95,7 @@ std::vector<SeriesUnit> series_units(const Bench& bench) {
 }
 
 std::vector<Bytes> sizes(const CalibrateOptions& options) {
+  if (!options.sizes.empty()) return options.sizes;
   std::vector<Bytes> list;
   const Bytes first = options.quick ? 4 * kib : 256;
   for (Bytes size = first; size <= options.largest; size *= options.quick ? 8 : 2) {
@@ -220,7 +221,7 @@ struct Unit {
 std::vector<Unit> units_of(const Calibration& c, const Bench& bench,
                            const CalibrateOptions& options) {
   std::vector<Unit> units;
-  for (const SeriesUnit& series : series_units(bench)) {
+  for (const SeriesUnit& series : series_units(bench, options)) {
     units.push_back({series.name(), series.is_in(c), [&bench, &options, series](Calibration& out) {
                        measure_series(out, bench, series, options);
                      }});

@@ -34,7 +34,9 @@ struct Bench {
 
 struct CalibrateOptions {
   bool quick = false;
-  Bytes largest = 64 * mib;  // of a collective
+  Bytes largest = 64 * mib;                                // of a collective
+  std::vector<Bytes> sizes = {};                           // rising; none: by `quick` and `largest`
+  std::vector<Dtype> dtypes = {Dtype::fp32, Dtype::bf16};  // that sums are measured of
 };
 
 // What will be measured, by name, and what of it is there already.

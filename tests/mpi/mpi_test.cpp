@@ -55,6 +55,26 @@ TEST_CASE("replay under mpirun prints the page of simulate") {
   CHECK(ran.at("collectives").size() == forecast.at("collectives").size());
 }
 
+TEST_CASE("a calibration of two processes is read by simulate; validate compares with it") {
+  const TemporaryFile file(".toml", "");
+  const std::string two = "launch -n 2 ";
+  const Output measured =
+      run(two + "calibrate --quick --sizes-mb 0.01,0.1 --dtypes fp32 --name here" + " --output " +
+          file.path());
+  CAPTURE(measured.err);
+  REQUIRE(measured.code == 0);
+  CHECK(measured.err.find("[1/6] all_reduce of 2 ranks, world, fp32") == 0);  // said once
+  CHECK(measured.err.find("[1/6]", 1) == std::string::npos);
+  const Output o = run(two + "validate --json --steps 3 --gpus 2 --strategy ddp --calibration " +
+                       file.path() + step);
+  CAPTURE(o.err);
+  REQUIRE(o.code == 0);
+  const Json j = Json::parse(o.out);
+  CHECK(j.at("ranks") == 2);
+  CHECK(j.at("step").at("forecast_s") > 0);
+  CHECK(j.at("step").at("measured_s") > 0);
+}
+
 TEST_CASE("what is wrong with the input is said once, by rank 0") {
   const Output o = run("launch -n 2 run --gpus 3 --strategy ddp" + step);
   CHECK(o.code == 2);
