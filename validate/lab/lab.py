@@ -166,8 +166,10 @@ def write(text, program):
             f"{platform.system()} {platform.release()}")
     page = here.parent.parent / "docs" / "validation.md"
     old = page.read_text(encoding="utf-8")
-    new = re.sub(r"(<!-- lab -->\n).*?(\n<!-- end of lab -->)",
-                 lambda m: m[1] + f"\n{said}.\n\n{text}\n" + m[2], old, flags=re.S)
+    new, found = re.subn(r"(<!-- lab -->\n).*?(\n<!-- end of lab -->)",
+                         lambda m: m[1] + f"\n{said}.\n\n{text}\n" + m[2], old, flags=re.S)
+    if found != 1:
+        sys.exit(f"lab: {page} has no place for a table: <!-- lab --> and <!-- end of lab -->")
     page.write_text(new, encoding="utf-8")
 
 
