@@ -11,8 +11,8 @@
 //   length    attention: one sequence length with one of three ranges of batch * heads, 15 blocks
 //   GPU       all shapes of the GPU; figures and table are those of another part of its family
 //
-// Tested by tests/unit/kernel_validation/cross_validation_test.cpp, which also keeps the figures from
-// getting worse.
+// Tested by tests/unit/kernel_validation/cross_validation_test.cpp, which also keeps the figures
+// from getting worse.
 
 #include <string>
 #include <vector>

@@ -6,8 +6,8 @@
 // the sum of 2 s^2 (sqrt(1 + (e/s)^2) - 1) over e = log(modelled / measured), s = 0.05: squares for
 // small errors, absolute values for large ones, so that a few odd shapes do not pull.
 //
-// Cost: 0.3 s for 1,000 products. Tested by tests/unit/kernel_validation/kernel_fit_test.cpp: figures come
-// back from times that the model made.
+// Cost: 0.3 s for 1,000 products. Tested by tests/unit/kernel_validation/kernel_fit_test.cpp:
+// figures come back from times that the model made.
 
 #include <vector>
 
