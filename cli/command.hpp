@@ -30,6 +30,7 @@ extern const Command topo_command;
 extern const Command nccl_command;
 extern const Command collectives_command;
 extern const Command calibrate_command;
+extern const Command fit_command;
 extern const Command validate_command;
 
 // Writes to stdout; a closed pipe is no error.

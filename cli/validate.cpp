@@ -1,5 +1,7 @@
 // stepcast validate: runs a step and forecasts it, side by side.
 
+#include "cli/validate.hpp"
+
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -171,13 +173,17 @@ Run add(CLI::App& command) {
   group(command.add_option("--trace", options->trace,
                            "write forecast and measurement as one Chrome/Perfetto trace"),
         "FILE", "Output");
-  return [options, flags] { return go(*options, *flags); };
+  auto published = std::make_shared<ValidatePublished>(command);
+  return [options, flags, published] {
+    return published->chosen() ? published->run(options->json) : go(*options, *flags);
+  };
 }
 
 }  // namespace
 
 const Command validate_command{
     "validate", "run a step here, forecast it, and compare",
+    "  stepcast validate --published\n"
     "  stepcast calibrate --quick --ranks 4 --output here.toml\n"
     "  stepcast validate examples/validate/ddp-4-ranks.toml --calibration here.toml\n"
     "  stepcast validate examples/validate/ddp-4-ranks.toml --calibration here.toml \\\n"

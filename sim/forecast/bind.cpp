@@ -56,9 +56,10 @@ class Binder {
   std::int32_t cost_of(const Op& op) {
     switch (op.kind) {
       case OpKind::compute:
-        return cached(kernel_costs_,
-                      std::tuple(op.kernels.first, op.kernels.count, op.launches, sharers(op)),
-                      [&] { return compute(op); });
+        return cached(
+            kernel_costs_,
+            std::tuple(op.kernels.first, op.kernels.count, op.launches, sharers(op), slowness(op)),
+            [&] { return compute(op); });
       case OpKind::collective: {
         const Axis axis = schedule_.communicators[static_cast<std::size_t>(op.comm)].axis;
         return cached(
@@ -93,6 +94,16 @@ class Binder {
   // Threads that share a lock get 1/k of the interpreter each.
   int sharers(const Op& op) const {
     return schedule_.lanes.empty() ? 1 : schedule_.lanes[static_cast<std::size_t>(op.lane)].sharers;
+  }
+
+  // The profile's word on the time of an op's kernels, beside what they are.
+  double slowness(const Op& op) const {
+    static const Name head("head");
+    if (op.phase == Phase::optimizer) return 1 / profile_.optimizer_efficiency;
+    const bool of_head =
+        op.phase == Phase::loss ||
+        (op.unit >= 0 && schedule_.units[static_cast<std::size_t>(op.unit)] == head);
+    return of_head ? 1 / profile_.head_efficiency : 1;
   }
 
   Seconds launches(const Op& op) const {
@@ -131,10 +142,16 @@ class Binder {
     cost.host = launches(op);
     cost.provenance = Provenance::measured;  // the best; every kernel can only worsen it
     cost.detail = roofline;
+    const double slower = slowness(op);
     KernelCost run;  // of the segment that is open
     bool open = false;
     for (const Kernel& kernel : schedule_.at_kernels(op.kernels)) {
-      const CalibratedKernels::Cost k = kernels_.cost(kernel);
+      CalibratedKernels::Cost k = kernels_.cost(kernel);
+      if (!k.how) {  // what was measured here needs no profile
+        k.seconds *= slower;
+        k.sm_seconds *= slower;
+        k.hbm_seconds *= slower;
+      }
       cost.provenance = worse(cost.provenance, k.provenance);
       if (k.how) cost.detail = measured;
       const bool joins = open && (k.bound == run.bound || k.bound == KernelBound::latency ||
@@ -156,15 +173,18 @@ class Binder {
 
   std::int32_t collective(const Op& op, Axis axis) {
     static const Name work("collective");
-    const CollectiveCost c =
-        collectives_.cost(axis, op.collective, bytes_of(op), op.dtype, op.reduction);
+    CollectiveCost c = collectives_.cost(axis, op.collective, bytes_of(op), op.dtype, op.reduction);
+    const double slower = c.measured ? 1 : 1 / profile_.collective_efficiency;
+    c.seconds *= slower;
+    for (LinkLoad& load : c.loads) load.seconds *= slower;
+    const double takes = profile_.overlap_interference;
     const std::size_t first_segment = table_.segments.size();
     const auto first = static_cast<std::int32_t>(table_.demands.size());
-    demand(sm_, c.sm_share * c.seconds);
+    demand(sm_, std::min(1.0, c.sm_share * takes) * c.seconds);
     // A collective that its model says takes `seconds` alone moves its bytes in that time.
-    demand(hbm_, c.hbm_share
-                     ? *c.hbm_share * c.seconds
-                     : std::min(c.seconds, c.hbm_bytes / kernels_.memory_bytes_per_second()));
+    demand(hbm_, c.hbm_share ? *c.hbm_share * c.seconds
+                             : std::min(c.seconds,
+                                        takes * c.hbm_bytes / kernels_.memory_bytes_per_second()));
     for (const LinkLoad& load : c.loads) demand(table_.resource(load.resource), load.seconds);
     table_.segments.push_back(
         {c.seconds, {first, static_cast<std::int32_t>(table_.demands.size()) - first}});
@@ -225,7 +245,7 @@ class Binder {
   double pcie_rate_;
   CostTable table_;
   ResourceIndex sm_, hbm_;
-  std::map<std::tuple<std::int32_t, std::int32_t, int, int>, std::int32_t> kernel_costs_;
+  std::map<std::tuple<std::int32_t, std::int32_t, int, int, double>, std::int32_t> kernel_costs_;
   std::map<std::tuple<Axis, CollectiveKind, Bytes, Dtype, Reduction, int>, std::int32_t>
       collective_costs_;
   std::map<std::tuple<CopyKind, Bytes, int, int>, std::int32_t> copy_costs_;

@@ -9,6 +9,7 @@
 #include "sim/engines/engine.hpp"
 #include "sim/forecast/bind.hpp"
 #include "sim/forecast/fit.hpp"
+#include "sim/forecast/interval.hpp"
 #include "sim/strategies/ddp/unused.hpp"
 
 namespace stepcast {
@@ -184,6 +185,10 @@ Forecast forecast(Resolved resolved) {
   f.report = report_of(r, f.schedule, f.costs, f.timeline, collectives);
   f.memory = replay_within(r, f.schedule, f.timeline, f.report.memory);
   f.report.fits = fits(f.report.memory, f.report.capacity);
+  // A profile that nobody fitted has no residual to speak of.
+  if (!r.profile.fitted.empty()) {
+    f.report.notes.push_back(words(interval_of(f.report, r.profile)));
+  }
   add_construction(*engine, f);
   if (r.first_step && f.schedule.roles[0].steps.size() == 1) {
     f.report.notes.push_back(f.report.strategy +

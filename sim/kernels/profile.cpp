@@ -1,6 +1,10 @@
 #include "sim/kernels/profile.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "base/embedded.hpp"
 #include "base/error.hpp"
@@ -11,6 +15,15 @@ namespace stepcast {
 namespace {
 
 constexpr std::string_view suffix = ".toml";
+
+constexpr std::pair<const char*, double SoftwareProfile::*> rates[] = {
+    {"gemm_efficiency", &SoftwareProfile::gemm_efficiency},
+    {"attention_efficiency", &SoftwareProfile::attention_efficiency},
+    {"memory_efficiency", &SoftwareProfile::memory_efficiency},
+    {"head_efficiency", &SoftwareProfile::head_efficiency},
+    {"optimizer_efficiency", &SoftwareProfile::optimizer_efficiency},
+    {"collective_efficiency", &SoftwareProfile::collective_efficiency},
+    {"overlap_interference", &SoftwareProfile::overlap_interference}};
 
 std::string stem(std::string_view file) {
   return std::string(file.substr(0, file.size() - suffix.size()));
@@ -29,6 +42,18 @@ Provenance parse_provenance(const Where& where, const std::string& text) {
   throw not_accepted(where, text, {"measured", "modelled", "extrapolated", "assumed"});
 }
 
+// A catalog profile by name; those are based on nothing that is based on something else.
+SoftwareProfile load_base(const std::string& name, const Where& where) {
+  std::vector<std::string> known;
+  for (const embedded::File& file : embedded::kernels()) {
+    if (!is_profile(file.name)) continue;
+    if (TomlTable::from_text(file.text, std::string(file.name)).has("based_on")) continue;
+    if (stem(file.name) == name) return parse_profile(file.text, std::string(file.name));
+    known.push_back(stem(file.name));
+  }
+  throw not_accepted(where, name, known);
+}
+
 }  // namespace
 
 double SoftwareProfile::host_cost_us(Name work) const {
@@ -43,24 +68,33 @@ double SoftwareProfile::host_cost_us(Name work) const {
 SoftwareProfile parse_profile(std::string_view text, const std::string& file) {
   TomlTable table = TomlTable::from_text(text, file);
   SoftwareProfile profile;
+  if (const std::optional<std::string> base = table.optional_string("based_on")) {
+    profile = load_base(*base, table.where("based_on"));
+    profile.based_on = *base;
+  }
   profile.name = table.string("name");
   profile.description = table.string_or("description", "");
-  profile.source = table.string_or("source", "");
+  profile.source = table.string_or("source", profile.source);
   profile.provenance =
       parse_provenance(table.where("provenance"), table.string_or("provenance", "assumed"));
-  profile.launch_us = table.number("launch_us", {.min = 0, .max = 1e6});
-  profile.fused_elementwise = table.boolean_or("fused_elementwise", false);
-  profile.fused_loss = table.boolean_or("fused_loss", false);
-  profile.fused_optimizer = table.boolean_or("fused_optimizer", true);
-  const std::string attention = table.string_or("attention_kernel", "flash2");
+  constexpr TomlTable::Bounds launch{.min = 0, .max = 1e6};
+  profile.launch_us = table.has("based_on")
+                          ? table.number_or("launch_us", profile.launch_us, launch)
+                          : table.number("launch_us", launch);
+  profile.fused_elementwise = table.boolean_or("fused_elementwise", profile.fused_elementwise);
+  profile.fused_loss = table.boolean_or("fused_loss", profile.fused_loss);
+  profile.fused_optimizer = table.boolean_or("fused_optimizer", profile.fused_optimizer);
+  const std::string flash2 = profile.attention_kernel == AttentionKernel::best ? "best" : "flash2";
+  const std::string attention = table.string_or("attention_kernel", flash2);
   if (attention != "flash2" && attention != "best") {
     throw not_accepted(table.where("attention_kernel"), attention, {"flash2", "best"});
   }
   profile.attention_kernel = attention == "best" ? AttentionKernel::best : AttentionKernel::flash2;
-  profile.gemm_efficiency = table.number_or("gemm_efficiency", 1.0, {.min = 0.01, .max = 1});
-  profile.attention_efficiency =
-      table.number_or("attention_efficiency", 1.0, {.min = 0.01, .max = 1});
-  profile.memory_efficiency = table.number_or("memory_efficiency", 1.0, {.min = 0.01, .max = 1});
+  for (const auto& [key, member] : rates) {
+    profile.*member = table.number_or(key, profile.*member, {.min = 0.01, .max = 10});
+  }
+  profile.residual = table.number_or("residual", profile.residual, {.min = 0, .max = 10});
+  profile.fitted = table.strings("fitted");
   if (std::optional<TomlTable> host = table.table("host_us")) {
     for (const std::string& key : host->keys()) {
       profile.host_us[Name(key)] = host->number(key, {.min = 0, .max = 1e9});
@@ -69,6 +103,41 @@ SoftwareProfile parse_profile(std::string_view text, const std::string& file) {
   }
   table.finish();
   return profile;
+}
+
+std::string to_toml(const SoftwareProfile& p) {
+  const SoftwareProfile base = p.based_on.empty() ? SoftwareProfile{} : load_base(p.based_on, {});
+  std::string out = fmt::format("name = \"{}\"\n", p.name);
+  if (!p.based_on.empty()) out += fmt::format("based_on = \"{}\"\n", p.based_on);
+  out += fmt::format("description = \"{}\"\nsource = \"{}\"\nprovenance = \"{}\"\n\n",
+                     p.description, p.source, to_string(p.provenance));
+  const bool all = p.based_on.empty();
+  const auto flag = [&](const char* key, bool value, bool was) {
+    if (all || value != was) out += fmt::format("{} = {}\n", key, value);
+  };
+  flag("fused_elementwise", p.fused_elementwise, base.fused_elementwise);
+  flag("fused_loss", p.fused_loss, base.fused_loss);
+  flag("fused_optimizer", p.fused_optimizer, base.fused_optimizer);
+  if (all || p.attention_kernel != base.attention_kernel) {
+    out += fmt::format("attention_kernel = \"{}\"\n",
+                       p.attention_kernel == AttentionKernel::best ? "best" : "flash2");
+  }
+  if (all || p.launch_us != base.launch_us) out += fmt::format("launch_us = {:.4g}\n", p.launch_us);
+  for (const auto& [key, member] : rates) {
+    if (p.*member != base.*member) out += fmt::format("{} = {:.4g}\n", key, p.*member);
+  }
+  if (p.residual != base.residual) out += fmt::format("residual = {:.3g}\n", p.residual);
+  if (!p.fitted.empty()) {
+    out += fmt::format("fitted = [\"{}\"]\n", fmt::join(p.fitted, "\", \""));
+  }
+  std::map<std::string, double> host;  // in a fixed order
+  for (const auto& [work, us] : p.host_us) {
+    const auto was = base.host_us.find(work);
+    if (was == base.host_us.end() || was->second != us) host[work.str()] = us;
+  }
+  if (!host.empty()) out += "\n[host_us]\n";
+  for (const auto& [work, us] : host) out += fmt::format("{} = {:.4g}\n", work, us);
+  return out;
 }
 
 std::vector<std::string> catalog_profiles() {

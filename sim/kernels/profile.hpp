@@ -19,6 +19,7 @@ enum class AttentionKernel : std::uint8_t {
 
 struct SoftwareProfile {
   std::string name;         // "pytorch-eager"
+  std::string based_on;     // the profile whose figures these change; empty: all are its own
   std::string description;  // one line for `stepcast list profiles`
   std::string source;       // of its figures
   Provenance provenance = Provenance::assumed;
@@ -31,10 +32,20 @@ struct SoftwareProfile {
   bool fused_optimizer = true;
   AttentionKernel attention_kernel = AttentionKernel::flash2;
 
-  // Fractions of what the GPU could do, 0..1.
-  double gemm_efficiency = 1.0;  // on top of the kernel model
+  // Rates against what the models of kernels and collectives say; above 1: faster than they do.
+  // A fit (validate/published/fit.hpp) moves these, launch_us and host_us.
+  double gemm_efficiency = 1.0;
   double attention_efficiency = 1.0;
   double memory_efficiency = 1.0;
+  double head_efficiency = 1.0;       // the output layer and the loss, on top
+  double optimizer_efficiency = 1.0;  // the optimizer's kernels, on top
+  double collective_efficiency = 1.0;
+  // What a collective takes of SMs and memory from kernels beside it, against the model of that.
+  double overlap_interference = 1.0;
+
+  // How far steps are from this profile's forecasts, one standard deviation, relative.
+  double residual = 0.15;
+  std::vector<std::string> fitted;  // the factors that a fit moved; none: the figures are assumed
 
   // Microseconds of one named host work. Throws InputError that names the profile when it has none:
   // an unknown cost is never zero.
@@ -45,5 +56,7 @@ struct SoftwareProfile {
 SoftwareProfile load_profile(const std::string& name_or_path);
 SoftwareProfile parse_profile(std::string_view text, const std::string& file);
 std::vector<std::string> catalog_profiles();
+// As a file that parse_profile reads: what differs from the profile it is based on.
+std::string to_toml(const SoftwareProfile& profile);
 
 }  // namespace stepcast

@@ -23,8 +23,7 @@ std::string message_of(const std::string& text) {
 }  // namespace
 
 TEST_CASE("every profile of the catalog loads and says where its figures come from") {
-  CHECK(catalog_profiles() ==
-        std::vector<std::string>{"pytorch-eager", "pytorch-compile", "megatron"});
+  CHECK(catalog_profiles().size() == 13);
   for (const std::string& name : catalog_profiles()) {
     const SoftwareProfile profile = load_profile(name);
     CHECK(profile.name == name);
@@ -47,10 +46,10 @@ TEST_CASE("a misspelt key is refused with its line and the nearest known key") {
   CHECK(message.find("fused_loss") != std::string::npos);
 }
 
-TEST_CASE("negative costs and fractions above one are refused") {
+TEST_CASE("negative costs and rates out of range are refused") {
   CHECK(message_of("name = \"x\"\nlaunch_us = -1\n").find("launch_us") != std::string::npos);
   CHECK(
-      message_of("name = \"x\"\nlaunch_us = 1\ngemm_efficiency = 1.5\n").find("gemm_efficiency") !=
+      message_of("name = \"x\"\nlaunch_us = 1\ngemm_efficiency = 15\n").find("gemm_efficiency") !=
       std::string::npos);
   CHECK(message_of("name = \"x\"\nlaunch_us = 1\n[host_us]\nddp_hook = -2\n")
             .find("host_us.ddp_hook") != std::string::npos);

@@ -1,0 +1,23 @@
+#pragma once
+// The part of `stepcast validate` that runs nothing here: published measurements.
+
+#include "cli/command.hpp"
+
+namespace stepcast::cli {
+
+// --published: the accuracy ledger. Adds its options; true once they were chosen.
+class ValidatePublished {
+ public:
+  explicit ValidatePublished(CLI::App& command);
+  ValidatePublished(const ValidatePublished&) = delete;
+  ValidatePublished& operator=(const ValidatePublished&) = delete;
+
+  bool chosen() const { return published_; }
+  int run(bool json) const;
+
+ private:
+  bool published_ = false, rows_ = false, check_ = false;
+  std::string picture_, page_, record_;
+};
+
+}  // namespace stepcast::cli

@@ -1,0 +1,44 @@
+// stepcast validate --published: the accuracy ledger.
+
+#include "base/toml.hpp"
+#include "cli/validate.hpp"
+#include "validate/published/record.hpp"
+
+namespace stepcast::cli {
+
+ValidatePublished::ValidatePublished(CLI::App& command) {
+  const auto flag = [&](const char* name, bool& value, const char* words) {
+    command.add_flag(name, value, words)->group("Published measurements");
+  };
+  flag("--published", published_,
+       "forecast every published row that is kept, beside two baselines; runs nothing");
+  flag("--rows", rows_, "each row, too");
+  command.add_flag(
+      "--check", check_,
+      "exit 1 where a figure is worse than the recorded one by more than its tolerance");
+  command
+      .add_option("--picture", picture_, "write an SVG: forecast against measured, error by GPUs")
+      ->option_text("FILE")
+      ->group("Published measurements");
+  command.add_option("--page", page_, "write docs/accuracy.md")
+      ->option_text("FILE")
+      ->group("Published measurements");
+  command.add_option("--record", record_, "write the figures that --check compares with")
+      ->option_text("FILE")
+      ->group("Published measurements");
+}
+
+int ValidatePublished::run(bool json) const {
+  const Ledger ledger = run_ledger();
+  if (!page_.empty()) write_file(page_, to_page(ledger));
+  if (!record_.empty()) write_file(record_, to_record(ledger));
+  if (!picture_.empty()) write_file(picture_, to_picture(ledger));
+  print(json ? to_json(ledger) : to_text(ledger, rows_));
+  if (!check_) return 0;
+  const std::vector<std::string> worse =
+      worse_than_recorded(ledger, recorded_figures(), "recorded.toml");
+  for (const std::string& figure : worse) note("worse than recorded: " + figure);
+  return worse.empty() ? 0 : 1;
+}
+
+}  // namespace stepcast::cli

@@ -1,0 +1,63 @@
+// The sources that are compiled in: complete, and split as their pages say.
+
+#include "validate/published/source.hpp"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "validate/published/outcome.hpp"
+
+using namespace stepcast;
+
+TEST_CASE("every published source has a source, rows and what it must show") {
+  std::set<std::string> ids;
+  for (const PublishedSource& source : published_sources()) {
+    INFO(source.name);
+    CHECK_FALSE(source.source.empty());
+    CHECK_FALSE(source.bars.empty());
+    for (const MeasuredRow& row : source.rows) {
+      CHECK(ids.insert(row.id).second);
+      CHECK((row.split == Split::none) == !row.left_out.empty());
+    }
+  }
+}
+
+TEST_CASE("llm-foundry's rows: 24 H100 and 113 A100 rows of one node are fitted, 44 are checked") {
+  // 28 H100 rows are of one node; 4 of them are in fp8, which is left out.
+  std::map<std::string, int> fitted;
+  int checked = 0;
+  for (const PublishedSource& source : published_sources()) {
+    if (source.name != "llmf") continue;
+    for (const MeasuredRow& row : source.rows) {
+      if (row.split == Split::fit) {
+        CHECK(*row.scenario.gpus <= 8);
+        ++fitted[*row.scenario.cluster == "hgx-h100-roce-3200" ? "h100" : "a100"];
+      }
+      checked += row.split == Split::check;
+    }
+  }
+  CHECK(fitted["h100"] == 24);
+  CHECK(fitted["a100"] == 113);
+  CHECK(checked == 44);
+}
+
+TEST_CASE("a source says what all its rows have in common") {
+  const PublishedSource source =
+      parse_source("made",
+                   "title = \"t\"\nsource = \"s\"\nreading = \"r\"\n[scenario]\nmodel = \"gpt2\"\n"
+                   "cluster = \"dgx-h100\"\nstrategy = \"ddp\"\nmicro_batch = 2\n"
+                   "[[bar]]\nfigure = \"step.check.median\"\nat_most = 2.5\n",
+                   "gpus,step_ms\n8,100\n1,90\n");
+  REQUIRE(source.rows.size() == 2);
+  CHECK(source.rows[1].scenario.model == "gpt2");
+  CHECK(source.rows[1].scenario.micro_batch == 2);
+  CHECK(source.rows[1].scenario.gpus == 1);
+  const std::vector<Outcome> outcomes = forecast_rows(source);
+  REQUIRE(outcomes.size() == 2);
+  CHECK(outcomes[0].measured == doctest::Approx(0.1));
+  CHECK(outcomes[0].samples_per_gpu == 2);
+  CHECK(outcomes[0].nodes == 1);
+  CHECK(outcomes[0].forecast > outcomes[1].forecast);  // eight GPUs reduce gradients, one does not
+}

@@ -1,0 +1,49 @@
+#include "validate/published/factors.hpp"
+
+#include "base/error.hpp"
+
+namespace stepcast {
+
+const std::vector<Factor>& all_factors() {
+  static const std::vector<Factor> factors = {
+      {"gemm", "time of matrix products and convolutions", 0.3,
+       [](SoftwareProfile& p, double by) { p.gemm_efficiency /= by; }},
+      {"attention", "time of attention kernels", 0.5,
+       [](SoftwareProfile& p, double by) { p.attention_efficiency /= by; }},
+      {"memory", "time of memory-bound kernels", 0.3,
+       [](SoftwareProfile& p, double by) { p.memory_efficiency /= by; }},
+      {"head", "time of the output layer and the loss", 0.5,
+       [](SoftwareProfile& p, double by) { p.head_efficiency /= by; }},
+      {"optimizer", "time of the optimizer's kernels", 0.5,
+       [](SoftwareProfile& p, double by) { p.optimizer_efficiency /= by; }},
+      {"collective", "time of collectives", 0.3,
+       [](SoftwareProfile& p, double by) { p.collective_efficiency /= by; }},
+      {"launch", "host time of a CUDA launch", 0.7,
+       [](SoftwareProfile& p, double by) { p.launch_us *= by; }},
+      {"host", "named host works", 0.7,
+       [](SoftwareProfile& p, double by) {
+         for (auto& [work, us] : p.host_us) us *= by;
+       }},
+      {"overlap", "what collectives take from kernels beside them", 0.5,
+       [](SoftwareProfile& p, double by) { p.overlap_interference *= by; }},
+  };
+  return factors;
+}
+
+const Factor& factor_named(const std::string& name, const Where& where) {
+  std::vector<std::string> known;
+  for (const Factor& factor : all_factors()) {
+    if (name == factor.name) return factor;
+    known.emplace_back(factor.name);
+  }
+  throw not_accepted(where, name, known);
+}
+
+SoftwareProfile scaled(const SoftwareProfile& base, const std::vector<const Factor*>& factors,
+                       const std::vector<double>& by) {
+  SoftwareProfile profile = base;
+  for (std::size_t i = 0; i < factors.size(); ++i) factors[i]->scale(profile, by[i]);
+  return profile;
+}
+
+}  // namespace stepcast

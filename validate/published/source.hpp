@@ -1,0 +1,35 @@
+#pragma once
+// Published benchmarks that the ledger keeps: data/NAME.toml says where the figures come from, how
+// they are read and what they must show; data/NAME.csv holds the rows (rows.hpp). Both are compiled
+// in, so that an installed stepcast can be checked.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "validate/published/rows.hpp"
+
+namespace stepcast {
+
+// What a figure of the source must show (figures.hpp names them).
+struct Bar {
+  std::string figure;                       // "step.check.median"
+  std::optional<double> at_most, at_least;  // one of them
+  bool beats_baselines = false;             // and at most 0.7 of the better baseline's
+};
+
+struct PublishedSource {
+  std::string name;  // "llmf"
+  std::string title;
+  std::string source;               // where it was published
+  std::string reading;              // what was inferred, what was fitted on what
+  bool reserved_memory = false;     // memory is what the allocator reserved; false: allocated
+  std::optional<Scenario> changed;  // change_percent: what differs in the second scenario
+  std::vector<Bar> bars;
+  std::vector<MeasuredRow> rows;
+};
+
+std::vector<PublishedSource> published_sources();
+PublishedSource parse_source(const std::string& name, std::string_view toml, std::string_view csv);
+
+}  // namespace stepcast
