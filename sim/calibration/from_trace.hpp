@@ -5,9 +5,9 @@
 // the runtime call that has one. All kernels of one call of an op count together (a product that is
 // split over k has a second kernel that adds up). What comes out:
 //
-//   products        aten::mm, addmm, bmm, baddbmm with shapes: the median of the calls of a shape
-//   memory-bound    elementwise ops with shapes: by bytes, the median
-//   collectives     of NCCL kernels: a kernel runs from when its own rank comes until the last one
+//   products        aten::mm, addmm, bmm, baddbmm, _scaled_mm with shapes: the median of the calls
+//   of a shape memory-bound    elementwise ops with shapes: by bytes, the median collectives     of
+//   NCCL kernels: a kernel runs from when its own rank comes until the last one
 //                   has gone through, so a rank that came early waited in it. With the traces of
 //                   several ranks the shortest of them counts, call by call, and then the median;
 //                   with one rank the shortest call of a size.

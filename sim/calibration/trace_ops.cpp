@@ -90,7 +90,7 @@ std::optional<Kernel> memory_kernel(const KinetoEvent& op, const Elementwise& wh
 }  // namespace
 
 std::optional<Kernel> kernel_of_op(const KinetoEvent& op) {
-  if (op.name == "aten::mm") return product(op, 0, false);
+  if (op.name == "aten::mm" || op.name == "aten::_scaled_mm") return product(op, 0, false);
   if (op.name == "aten::addmm") return product(op, 1, false);
   if (op.name == "aten::bmm") return product(op, 0, true);
   if (op.name == "aten::baddbmm") return product(op, 1, true);

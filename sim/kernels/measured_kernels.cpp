@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t most_neighbours = 4;
 constexpr double near = 1 + 1e-9;  // doublings of every size
+constexpr double far = 3 + 1e-9;
 
 bool same_kind(const Kernel& a, const Kernel& b) {
   if (a.kind != b.kind || a.dtype != b.dtype) return false;
@@ -89,6 +90,7 @@ std::optional<CalibratedKernels::Factor> CalibratedKernels::shape_factor(
     if (!same_kind(measured_.shapes[i].shape, kernel)) continue;
     const Distance d = distance(mine, sizes(measured_.shapes[i].shape));
     if (d.squared == 0) return Factor{ratios_[i], MeasuredHow::measured};
+    if (d.largest > far) continue;
     const auto at =
         std::upper_bound(nearest.begin(), nearest.end(), d.squared,
                          [](double squared, const Neighbour& n) { return squared < n.squared; });
@@ -133,6 +135,9 @@ CalibratedKernels::Cost CalibratedKernels::cost(const Kernel& kernel) const {
   cost.sm_seconds = std::min(cost.seconds, cost.sm_seconds * found->factor);
   cost.hbm_seconds = std::min(cost.seconds, cost.hbm_seconds * found->factor);
   cost.provenance = provenance_of(found->how);
+  cost.basis = found->how == MeasuredHow::measured       ? KernelBasis::measured
+               : found->how == MeasuredHow::interpolated ? KernelBasis::interpolated
+                                                         : KernelBasis::scaled;
   cost.how = found->how;
   return cost;
 }

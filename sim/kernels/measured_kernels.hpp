@@ -6,7 +6,8 @@
 //              seconds = model x (measured / model) of the nearest measured shapes of the same kind
 //              and dtype, at most four, weighted by 1 / distance^2. A distance is in doublings:
 //              4096 x 4096 x 4096 and 4096 x 4096 x 8192 are 1 apart. Nearest within 1 doubling of
-//              every size: interpolated; further: extrapolated.
+//              every size: interpolated; further: extrapolated. What is more than 3 doublings away
+//              in a size says nothing: a product of a few rows is bound by other things.
 //   memory     the time of so many bytes, a straight line between two measured sizes in log-log; a
 //              kernel of several launches is as many kernels of a part of the bytes. Below the
 //              smallest size its time, above the largest in proportion: extrapolated. A series may
@@ -14,6 +15,10 @@
 //
 // Example: the model says 200 us of 4096^3 and 410 us of 4096 x 4096 x 8192; measured were 180 us
 // of 4096^3 only. Then the second is 410 x 0.9 = 369 us, interpolated.
+//
+// The model may rest on public measurements of the same GPU itself (kernel_tables.hpp); what its
+// owner measured goes before them. A product that was timed alone and briefly may run faster than
+// the chip's power limit lets a long step run: a bench that repeats it for long does not.
 //
 // What a kernel asks of SMs and memory scales with its seconds. Cost: one pass over the measured
 // shapes of a kind for each distinct kernel of a schedule.

@@ -33,6 +33,10 @@ TEST_CASE("a measured shape takes what it took, its neighbour the model times th
   const Kernel far = product(4096, 1024, 4096);
   CHECK(kernels.cost(far).how == MeasuredHow::extrapolated);
   CHECK(kernels.cost(far).provenance == Provenance::extrapolated);
+  // Four doublings away: the model's own.
+  const Kernel apart = product(256, 4096, 4096);
+  CHECK_FALSE(kernels.cost(apart).how);
+  CHECK(kernels.cost(apart).seconds == doctest::Approx(model(apart)));
   // Of another dtype nothing is known.
   const Kernel other = gemm("p", Dtype::fp16, 4096, 4096, 4096);
   CHECK_FALSE(kernels.cost(other).how);
