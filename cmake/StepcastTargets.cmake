@@ -63,16 +63,22 @@ function(stepcast_test name)
                          TIMEOUT 120)
 endfunction()
 
-# stepcast_plugin(NAME SOURCES a.cpp ... LINKS libs ...)
-# libstepcast_NAME.so, opened at run time beside the program: lib/stepcast.
+# stepcast_plugin(NAME SOURCES a.cpp b.cu ... LINKS libs ... INCLUDES folders ...)
+# libstepcast_NAME.so, opened at run time beside the program: lib/stepcast. It is not linked to the
+# libraries of the tree (they are not position-independent): what it shares is compiled again.
+# INCLUDES are other people's headers. nvcc gets none of g++'s warnings, and C++17.
 function(stepcast_plugin name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;INCLUDES" ${ARGN})
   add_library(stepcast_${name} MODULE ${ARG_SOURCES})
-  target_compile_features(stepcast_${name} PRIVATE cxx_std_20)
   target_include_directories(stepcast_${name} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(stepcast_${name} PRIVATE ${ARG_LINKS} stepcast_warnings)
-  set_target_properties(stepcast_${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY
-                                                    ${PROJECT_BINARY_DIR}/lib/stepcast)
+  target_include_directories(stepcast_${name} SYSTEM PRIVATE ${ARG_INCLUDES})
+  target_link_libraries(stepcast_${name} PRIVATE ${ARG_LINKS})
+  target_link_options(stepcast_${name} PRIVATE LINKER:-z,defs) # all symbols are found at build time
+  set(warnings $<TARGET_PROPERTY:stepcast_warnings,INTERFACE_COMPILE_OPTIONS>)
+  target_compile_options(stepcast_${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${warnings}>)
+  set_target_properties(
+    stepcast_${name} PROPERTIES CXX_STANDARD 20 CUDA_STANDARD 17 LIBRARY_OUTPUT_DIRECTORY
+                                                                 ${PROJECT_BINARY_DIR}/lib/stepcast)
   set_property(GLOBAL APPEND PROPERTY STEPCAST_PLUGINS stepcast_${name})
 endfunction()
 

@@ -8,27 +8,32 @@
 
 namespace stepcast::runtime {
 
-RankMemory::RankMemory(const Schedule& schedule, int role, bool real)
-    : schedule_(schedule),
-      real_(real),
-      current_(schedule.buffers.size(), nullptr),
-      touched_(schedule.buffers.size(), 0),
-      pools_(std::max<std::size_t>(schedule.streams.size(), 1), 0),
-      pool_peaks_(pools_) {
+std::vector<Bytes> touched_bytes(const Schedule& schedule) {
+  std::vector<Bytes> touched(schedule.buffers.size(), 0);
   for (const View& view : schedule.views) {
     Bytes end = view.offset + view.bytes;
     for (BufferIndex b = view.buffer; b >= 0;
          b = schedule.buffers[static_cast<std::size_t>(b)].view_of) {
       const auto at = static_cast<std::size_t>(b);
-      touched_[at] = std::max(touched_[at], end);
+      touched[at] = std::max(touched[at], end);
       end += schedule.buffers[at].view_offset;
     }
   }
   // Ranks have different parts of these.
   for (const BufferLayout& layout : schedule.layouts) {
     const auto at = static_cast<std::size_t>(layout.buffer);
-    touched_[at] = schedule.buffers[at].bytes;
+    touched[at] = schedule.buffers[at].bytes;
   }
+  return touched;
+}
+
+RankMemory::RankMemory(const Schedule& schedule, int role, bool real)
+    : schedule_(schedule),
+      real_(real),
+      current_(schedule.buffers.size(), nullptr),
+      touched_(touched_bytes(schedule)),
+      pools_(std::max<std::size_t>(schedule.streams.size(), 1), 0),
+      pool_peaks_(pools_) {
   const std::vector<bool> held = persistent_of_role(schedule, role);
   for (std::size_t b = 0; b < held.size(); ++b) {
     if (held[b]) alloc(static_cast<BufferIndex>(b));

@@ -29,6 +29,9 @@ struct Block {
   StreamIndex pool = 0;
 };
 
+// By buffer: how far the ops of the schedule reach into it.
+std::vector<Bytes> touched_bytes(const Schedule& schedule);
+
 class RankMemory {
  public:
   // `real`: blocks have bytes; otherwise only the accounting takes place.

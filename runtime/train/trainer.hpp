@@ -55,6 +55,13 @@ class Trainer : public Work {
   // clipping.
   const std::vector<double>& norms(int rank) const;
 
+  // For who carries the plans out elsewhere (runtime/cuda/gpu_trainer.hpp).
+  const OpPlan& plan_of(const OpContext& context) const;
+  std::string name_of(const OpContext& context) const;
+  int training_step_of(const OpContext& c) const { return c.step - before_; }
+  const MlpShape& shape() const { return shape_; }
+  const TrainingData& data() const { return data_; }
+
  private:
   struct RankState {
     std::vector<std::shared_ptr<const StepPlan>> steps;
@@ -67,9 +74,6 @@ class Trainer : public Work {
     std::vector<double> norms;
   };
   RankState& state_of(const OpContext& c) { return ranks_[static_cast<std::size_t>(c.rank)]; }
-  int training_step_of(const OpContext& c) const { return c.step - before_; }
-  const OpPlan& plan_of(const OpContext& context) const;
-  std::string name_of(const OpContext& context) const;
   // By plan; a plan that is not here is no op's of its own.
   void carry_out(const MovePlan& plan, const OpContext& context);
   void carry_out(const LayerPlan& plan, const OpContext& context);

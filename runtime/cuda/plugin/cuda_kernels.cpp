@@ -1,0 +1,254 @@
+#include "runtime/cuda/plugin/cuda_kernels.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "runtime/cuda/plugin/check.hpp"
+#include "runtime/cuda/plugin/types.hpp"
+
+namespace stepcast::runtime {
+
+// Its operands lie from the beginning of the device's room on.
+struct GpuKernel {
+  KernelKind kind = KernelKind::memory;
+  std::string label;
+  std::byte* room = nullptr;
+  std::byte* workspace = nullptr;
+  Bytes room_size = 0;
+  // gemm, convolution: one product; unfused attention: several, with softmaxes between
+  struct Product {
+    cuda::LtProduct plan;
+    Bytes a = 0, b = 0, c = 0;  // offsets
+  };
+  std::vector<Product> products;
+  std::int64_t softmax_rows = 0, softmax_columns = 0, square = 0;  // 0: none
+  bool causal = false;
+  cuda::Type type = cuda::Type::bf16;
+  Bytes scores = 0;
+  // fused attention
+  bool fused = false;
+  cuda::SdpaPlan sdpa;
+  // memory-bound
+  Bytes read = 0, written = 0;
+  int launches = 1;
+};
+
+}  // namespace stepcast::runtime
+
+namespace stepcast::cuda {
+namespace {
+
+using runtime::GpuError;
+using runtime::GpuKernel;
+using runtime::GpuStream;
+
+constexpr Bytes alignment = 256;
+
+class CudaKernels : public runtime::GpuKernels {
+ public:
+  CudaKernels(std::shared_ptr<CublasLt> cublas, std::shared_ptr<Cudnn> cudnn, std::string no_cudnn)
+      : cublas_(std::move(cublas)), cudnn_(std::move(cudnn)), no_cudnn_(std::move(no_cudnn)) {}
+
+  void room(Bytes size) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    grow(mine(), size);
+  }
+
+  GpuKernel* prepare(const Kernel& kernel) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Device& device = mine();
+    const Shape shape{static_cast<int>(kernel.kind),
+                      static_cast<int>(kernel.dtype),
+                      kernel.causal,
+                      kernel.fused,
+                      kernel.m,
+                      kernel.n,
+                      kernel.k,
+                      kernel.batch,
+                      kernel.heads,
+                      kernel.kv_heads,
+                      kernel.bytes_read,
+                      kernel.bytes_written,
+                      kernel.launches};
+    const auto known = device.kernels.find(shape);
+    if (known != device.kernels.end()) return known->second;
+    device.all.emplace_back();
+    GpuKernel& made = device.all.back();
+    made.kind = kernel.kind;
+    made.type = type_of(kernel.dtype);
+    switch (kernel.kind) {
+      case KernelKind::gemm:
+      case KernelKind::convolution: product(made, device, kernel); break;
+      case KernelKind::attention_forward:
+      case KernelKind::attention_backward: attention(made, device, kernel); break;
+      case KernelKind::memory:
+        made.label = "copy";
+        made.launches = std::max(kernel.launches, 1);
+        made.read = kernel.bytes_read / made.launches;
+        made.written = kernel.bytes_written / made.launches;
+        break;
+    }
+    made.room = device.room;
+    made.room_size = device.size;
+    made.workspace = device.workspace;
+    device.kernels.emplace(shape, &made);
+    return &made;
+  }
+
+  std::string label(const GpuKernel* kernel) override { return kernel->label; }
+
+  void launch(GpuKernel* kernel, GpuStream* on) override {
+    const auto stream = stream_of(on);
+    if (kernel->kind == KernelKind::memory) return stream_through(*kernel, stream);
+    if (kernel->fused) return cudnn_->launch(kernel->sdpa, stream, kernel->room);
+    for (std::size_t i = 0; i < kernel->products.size(); ++i) {
+      const GpuKernel::Product& p = kernel->products[i];
+      cublas_->launch(p.plan, stream, kernel->room + p.a, kernel->room + p.b, kernel->room + p.c,
+                      kernel->workspace);
+      if (i != 0 || kernel->softmax_rows == 0) continue;
+      softmax_rows(stream, kernel->room + kernel->scores, kernel->softmax_rows,
+                   kernel->softmax_columns, kernel->type, kernel->causal, kernel->square);
+      check(cudaGetLastError(), "softmax");
+    }
+  }
+
+ private:
+  using Shape = std::tuple<int, int, bool, bool, std::int64_t, std::int64_t, std::int64_t,
+                           std::int64_t, std::int64_t, std::int64_t, Bytes, Bytes, int>;
+  struct Device {
+    std::byte* room = nullptr;
+    std::byte* workspace = nullptr;
+    Bytes size = 0;
+    std::deque<GpuKernel> all;
+    std::map<Shape, GpuKernel*> kernels;
+  };
+
+  Device& mine() {
+    int device = 0;
+    CUDA_CHECK(cudaGetDevice(&device));
+    return devices_[device];
+  }
+
+  // Random numbers everywhere: zeros are multiplied with less power, and so at a higher clock.
+  void grow(Device& device, Bytes size) {
+    void* memory = nullptr;
+    if (device.workspace == nullptr) {
+      CUDA_CHECK(cudaMalloc(&memory, CublasLt::workspace_bytes));
+      device.workspace = static_cast<std::byte*>(memory);
+    }
+    size = round_up(std::max<Bytes>(size, 1 << 20), alignment);
+    if (size <= device.size) return;
+    CUDA_CHECK(cudaDeviceSynchronize());
+    if (device.room != nullptr) CUDA_CHECK(cudaFree(device.room));
+    device.room = nullptr;
+    device.size = 0;
+    check(cudaMalloc(&memory, static_cast<std::size_t>(size)),
+          "cudaMalloc of the kernels' operands");
+    device.room = static_cast<std::byte*>(memory);
+    device.size = size;
+    random_numbers(nullptr, memory, size / 2, Type::bf16, 1);
+    check(cudaGetLastError(), "random_numbers");
+    CUDA_CHECK(cudaDeviceSynchronize());
+    for (GpuKernel& kernel : device.all) {
+      kernel.room = device.room;
+      kernel.room_size = device.size;
+    }
+  }
+
+  void product(GpuKernel& made, Device& device, const Kernel& k) {
+    made.label = k.kind == KernelKind::gemm ? "cuBLASLt" : "cuBLASLt, as the product it is";
+    const Bytes size = bytes_per_element(k.dtype);
+    const Bytes a = round_up(size * k.batch * k.m * k.k, alignment);
+    const Bytes b = round_up(size * k.batch * k.k * k.n, alignment);
+    const Bytes c = (k.dtype == Dtype::fp8 ? 2 : size) * k.batch * k.m * k.n;
+    made.products.push_back({cublas_->plan(k.dtype, false, k.m, k.n, k.k, k.batch), 0, a, a + b});
+    grow(device, a + b + c);
+  }
+
+  void attention(GpuKernel& made, Device& device, const Kernel& k) {
+    std::string why = k.fused ? no_cudnn_ : "";
+    if (k.fused && cudnn_) {
+      try {
+        made.sdpa = cudnn_->plan(k);
+        made.fused = true;
+        made.label = k.causal ? "cuDNN SDPA on half of the keys" : "cuDNN SDPA";
+        grow(device, Cudnn::bytes_of(made.sdpa));
+        return;
+      } catch (const GpuError& no) {
+        why = no.what();
+      }
+    }
+    made.label = "batched GEMM and softmax" + (why.empty() ? "" : " (" + why + ")");
+    unfused(made, device, k);
+  }
+
+  // Scores [m,n] = Q K^T a head, softmax, times V; backward: scores again, dV = P^T dO, dP = dO
+  // V^T, dQ = dS K, dK = dS^T Q. Key heads are repeated, as without a fused kernel.
+  void unfused(GpuKernel& made, Device& device, const Kernel& k) {
+    const Bytes size = bytes_per_element(k.dtype);
+    const std::int64_t batch = k.batch * k.heads;
+    const Bytes q = round_up(size * batch * k.m * k.k, alignment);
+    const Bytes key = round_up(size * batch * k.n * k.k, alignment);
+    const Bytes scores = round_up(size * batch * k.m * k.n, alignment);
+    const Bytes at_k = q;
+    const Bytes at_v = q + key;
+    const Bytes at_o = q + 2 * key;
+    made.scores = 2 * q + 2 * key;
+    made.softmax_rows = batch * k.m;
+    made.softmax_columns = k.n;
+    made.square = k.m;
+    made.causal = k.causal;
+    const auto add = [&](bool transposed, std::int64_t m, std::int64_t n, std::int64_t inner,
+                         Bytes a, Bytes b, Bytes c) {
+      made.products.push_back({cublas_->plan(k.dtype, transposed, m, n, inner, batch), a, b, c});
+    };
+    add(true, k.m, k.n, k.k, 0, at_k, made.scores);  // S
+    if (k.kind == KernelKind::attention_forward) {
+      add(false, k.m, k.k, k.n, made.scores, at_v, at_o);  // O
+      grow(device, made.scores + scores);
+      return;
+    }
+    const Bytes at_dp = made.scores + scores;
+    add(false, k.n, k.k, k.m, made.scores, at_o, at_v);  // dV
+    add(true, k.m, k.n, k.k, at_o, at_v, at_dp);         // dP
+    add(false, k.m, k.k, k.n, at_dp, at_k, at_o);        // dQ
+    add(false, k.n, k.k, k.m, at_dp, 0, at_k);           // dK
+    grow(device, at_dp + scores);
+  }
+
+  // In pieces where the room is smaller than the kernel: what L2 keeps of gigabytes is nothing.
+  void stream_through(const GpuKernel& kernel, cudaStream_t stream) const {
+    const Bytes half = kernel.room_size / 2 / alignment * alignment;
+    for (int i = 0; i < kernel.launches; ++i) {
+      Bytes read = kernel.read;
+      Bytes written = kernel.written;
+      do {
+        const Bytes r = std::min(read, half);
+        const Bytes w = std::min(written, half);
+        stream_bytes(stream, kernel.room, r, kernel.room + half, w);
+        check(cudaGetLastError(), "stream_bytes");
+        read -= r;
+        written -= w;
+      } while (read > 0 || written > 0);
+    }
+  }
+
+  std::shared_ptr<CublasLt> cublas_;
+  std::shared_ptr<Cudnn> cudnn_;
+  std::string no_cudnn_;
+  std::mutex mutex_;
+  std::map<int, Device> devices_;
+};
+
+}  // namespace
+
+std::unique_ptr<runtime::GpuKernels> make_kernels(std::shared_ptr<CublasLt> cublas,
+                                                  std::shared_ptr<Cudnn> cudnn,
+                                                  std::string no_cudnn) {
+  return std::make_unique<CudaKernels>(std::move(cublas), std::move(cudnn), std::move(no_cudnn));
+}
+
+}  // namespace stepcast::cuda

@@ -1,0 +1,13 @@
+#pragma once
+// GpuMath by cuBLAS and small_kernels.cu.
+
+#include <memory>
+
+#include "runtime/cuda/math.hpp"
+#include "runtime/cuda/plugin/cublas.hpp"
+
+namespace stepcast::cuda {
+
+std::unique_ptr<runtime::GpuMath> make_math(std::shared_ptr<Cublas> cublas);
+
+}  // namespace stepcast::cuda
