@@ -21,6 +21,7 @@ struct Command {
 extern const Command advise_command;
 extern const Command simulate_command;
 extern const Command run_command;
+extern const Command gpu_check_command;
 extern const Command launch_command;
 extern const Command list_command;
 extern const Command show_command;

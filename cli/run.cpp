@@ -14,6 +14,7 @@
 #include "base/toml.hpp"
 #include "cli/command.hpp"
 #include "cli/processes.hpp"
+#include "cli/run_gpu.hpp"
 #include "cli/scenario_flags.hpp"
 #include "runtime/cpu/executor.hpp"
 #include "runtime/mpi/open.hpp"
@@ -108,9 +109,9 @@ int run_replay(const RunCommandOptions& options, Forecast& f) {
 
 bool on_processes(const RunCommandOptions& options) {
   if (options.executor.empty()) return runtime::under_mpirun();
-  if (options.executor != "threads" && options.executor != "mpi") {
+  if (options.executor != "threads" && options.executor != "mpi" && options.executor != "nccl") {
     throw not_accepted({.file = "--executor", .line = 0, .key = ""}, options.executor,
-                       {"threads", "mpi"});
+                       {"threads", "mpi", "nccl"});
   }
   return options.executor == "mpi";
 }
@@ -140,7 +141,7 @@ void check(const RunCommandOptions& options) {
   if (options.stretch > 0 && options.compute == "train") {
     refuse("--stretch", "needs --compute replay: train takes the time that it takes");
   }
-  if (options.stretch > 1 && on_processes(options)) {
+  if (options.stretch > 1 && (on_processes(options) || options.executor == "nccl")) {
     refuse("--stretch", "needs --executor threads: bytes between processes cannot be stretched");
   }
 }
@@ -157,6 +158,8 @@ Run prepare(const RunCommandOptions& options, const ScenarioFlags& flags) {
                      "is simulated, not run; accepted: stepcast simulate, or a run without it");
   }
   auto f = std::make_shared<Forecast>(forecast(scenario, {.search_change = false}));
+  if (options.executor == "nccl")
+    return [options, scenario, f] { return run_on_gpus(options, scenario, *f); };
   const std::int64_t ranks = f->report.gpus;
   if (options.wire != nullptr && options.wire->size() != ranks) {
     throw InputError(
@@ -197,8 +200,8 @@ Run add(CLI::App& command) {
                            "compared with one rank (model residual-mlp)"),
         "NAME");
   group(command.add_option("--executor", options->executor,
-                           "threads of this process, or mpi: one process a rank (default under "
-                           "mpirun and stepcast launch)"),
+                           "threads of this process; mpi: one process a rank (default under "
+                           "mpirun and stepcast launch); nccl: GPUs"),
         "NAME");
   group(command.add_option("--steps", options->steps, "steps to run: 3, of train 5"), "N");
   group(command.add_option("--stretch", options->stretch,

@@ -77,7 +77,8 @@ double largest_difference(const runtime::Trainer& trainer, const runtime::Tensor
 
 }  // namespace
 
-int run_train(const RunCommandOptions& options, const Scenario& scenario, const Forecast& f) {
+TrainSetup train_setup(const RunCommandOptions& options, const Scenario& scenario,
+                       const Forecast& f) {
   const TrainingStep& step = f.resolved.step;
   const Architecture& a = step.model.architecture;
   if (a.family != Family::mlp) {
@@ -90,42 +91,37 @@ int run_train(const RunCommandOptions& options, const Scenario& scenario, const 
     throw InputError({.file = "--float64", .line = 0, .key = ""},
                      fmt::format("needs --precision fp32, not {}", step.precision.name));
   }
-  const runtime::MlpShape shape{a.vocabulary, a.hidden, a.ffn_hidden, static_cast<int>(a.layers),
-                                a.tied_embeddings};
+  TrainSetup setup;
+  setup.shape = {a.vocabulary, a.hidden, a.ffn_hidden, static_cast<int>(a.layers),
+                 a.tied_embeddings};
   const int ranks = step.mesh.world_size();
   const int steps = options.steps > 0 ? options.steps : 5;
-  runtime::TrainingData data = runtime::make_data(ranks, steps, step.accumulation,
-                                                  step.workload.micro_batch, step.workload.seq_len);
-  if (step.clip_grad_norm) data.max_norm = clip_to;
-  const Schedule schedule = options.float64 ? runtime::widened(f.schedule) : f.schedule;
-  // Not every op has a meaning in numbers yet; the trainer plans the whole run first.
-  std::unique_ptr<runtime::Trainer> planned;
-  try {
-    planned = std::make_unique<runtime::Trainer>(schedule, shape, data);
-  } catch (const std::runtime_error& unknown) {
-    throw InputError({.file = "--compute", .line = 0, .key = ""},
-                     fmt::format("train cannot do this step ({}); accepted: replay, or train "
-                                 "without the option that makes that op",
-                                 unknown.what()));
-  }
-  runtime::Trainer& trainer = *planned;
-  runtime::ExecuteOptions how;
-  how.steps = trainer.executed_steps();
-  how.seed = options.seed;
-  how.watchdog = options.watchdog;
-  const runtime::Execution execution = execute_here(options.wire, schedule, trainer, how);
-  if (!prints(options)) return 0;
-  for (std::size_t r = 0; r < execution.results.size(); ++r) {
-    trainer.adopt(static_cast<int>(r), execution.results[r]);
-  }
-  write_timeline(options, f, execution.timeline);
+  setup.data = runtime::make_data(ranks, steps, step.accumulation, step.workload.micro_batch,
+                                  step.workload.seq_len);
+  if (step.clip_grad_norm) setup.data.max_norm = clip_to;
+  setup.shares = shares_of(step);
+  setup.rule = rule_of(step.optimizer);
+  setup.schedule = options.float64 ? runtime::widened(f.schedule) : f.schedule;
+  return setup;
+}
 
-  const std::vector<runtime::RankShare> shares = shares_of(step);
-  const runtime::Trained one_rank =
-      runtime::train_on_one_rank(shape, data, rule_of(step.optimizer), shares);
-  const double difference = largest_difference(trainer, one_rank.parameters, shares);
+runtime::Trained TrainSetup::one_rank() const {
+  return runtime::train_on_one_rank(shape, data, rule, shares);
+}
+
+InputError cannot_train(const std::runtime_error& unknown) {
+  return {{.file = "--compute", .line = 0, .key = ""},
+          fmt::format("train cannot do this step ({}); accepted: replay, or train without the "
+                      "option that makes that op",
+                      unknown.what())};
+}
+
+int print_trained(const RunCommandOptions& options, const Forecast& f,
+                  const std::vector<double>& losses, const std::vector<double>& one_rank_losses,
+                  double difference) {
+  const TrainingStep& step = f.resolved.step;
+  const int ranks = step.mesh.world_size();
   const bool judged = options.float64 && !rounds_what_is_reduced(step);
-  const std::vector<double> losses = trainer.losses();
   const std::string numbers = step.precision.name + (options.float64 ? " recipe in float64" : "");
   if (options.json) {
     nlohmann::ordered_json json;
@@ -137,7 +133,7 @@ int run_train(const RunCommandOptions& options, const Scenario& scenario, const 
     json["precision"] = step.precision.name;
     json["float64"] = options.float64;
     json["losses"] = losses;
-    json["one_rank_losses"] = one_rank.losses;
+    json["one_rank_losses"] = one_rank_losses;
     json["largest_relative_difference"] = difference;
     json["accepted_relative_difference"] =
         judged ? nlohmann::ordered_json(accepted) : nlohmann::ordered_json(nullptr);
@@ -147,7 +143,7 @@ int run_train(const RunCommandOptions& options, const Scenario& scenario, const 
         "{}, {} parameters, {} on {} ranks, {}\n\nstep        loss    one rank\n", step.model.name,
         step.model.parameter_elements(), f.report.strategy, ranks, numbers);
     for (std::size_t s = 0; s < losses.size(); ++s) {
-      text += fmt::format("{:>4}  {:>10.6f}  {:>10.6f}\n", s + 1, losses[s], one_rank.losses[s]);
+      text += fmt::format("{:>4}  {:>10.6f}  {:>10.6f}\n", s + 1, losses[s], one_rank_losses[s]);
     }
     text += fmt::format(
         "\nlargest difference of a tensor from one rank on the whole batch: {:.1e} "
@@ -165,6 +161,32 @@ int run_train(const RunCommandOptions& options, const Scenario& scenario, const 
                     difference, accepted));
   }
   return 0;
+}
+
+int run_train(const RunCommandOptions& options, const Scenario& scenario, const Forecast& f) {
+  const TrainSetup setup = train_setup(options, scenario, f);
+  // Not every op has a meaning in numbers yet; the trainer plans the whole run first.
+  std::unique_ptr<runtime::Trainer> planned;
+  try {
+    planned = std::make_unique<runtime::Trainer>(setup.schedule, setup.shape, setup.data);
+  } catch (const std::runtime_error& unknown) {
+    throw cannot_train(unknown);
+  }
+  runtime::Trainer& trainer = *planned;
+  runtime::ExecuteOptions how;
+  how.steps = trainer.executed_steps();
+  how.seed = options.seed;
+  how.watchdog = options.watchdog;
+  const runtime::Execution execution = execute_here(options.wire, setup.schedule, trainer, how);
+  if (!prints(options)) return 0;
+  for (std::size_t r = 0; r < execution.results.size(); ++r) {
+    trainer.adopt(static_cast<int>(r), execution.results[r]);
+  }
+  write_timeline(options, f, execution.timeline);
+
+  const runtime::Trained one_rank = setup.one_rank();
+  return print_trained(options, f, trainer.losses(), one_rank.losses,
+                       largest_difference(trainer, one_rank.parameters, setup.shares));
 }
 
 }  // namespace stepcast::cli

@@ -25,6 +25,7 @@ install(
 
 foreach(folder IN LISTS STEPCAST_FOLDERS)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.hpp)
+  list(FILTER headers EXCLUDE REGEX "/runtime/cuda/plugin/") # the plugin's own
   foreach(header IN LISTS headers)
     cmake_path(RELATIVE_PATH header BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE relative)
     cmake_path(GET relative PARENT_PATH directory)
@@ -47,9 +48,13 @@ install(
   COMPONENT development)
 
 install(TARGETS stepcast RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
-get_property(plugins GLOBAL PROPERTY STEPCAST_PLUGINS)
-if(plugins)
-  install(TARGETS ${plugins} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/stepcast COMPONENT mpi)
+# The MPI plugin needs Open MPI's packages, the CUDA plugin needs nothing that is not found at run time.
+if(TARGET stepcast_mpi)
+  install(TARGETS stepcast_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/stepcast COMPONENT mpi)
+endif()
+if(TARGET stepcast_cuda)
+  install(TARGETS stepcast_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/stepcast
+                                        COMPONENT runtime)
 endif()
 install(
   FILES LICENSE THIRD_PARTY.md README.md CHANGELOG.md

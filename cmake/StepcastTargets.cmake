@@ -79,7 +79,6 @@ function(stepcast_plugin name)
   set_target_properties(
     stepcast_${name} PROPERTIES CXX_STANDARD 20 CUDA_STANDARD 17 LIBRARY_OUTPUT_DIRECTORY
                                                                  ${PROJECT_BINARY_DIR}/lib/stepcast)
-  set_property(GLOBAL APPEND PROPERTY STEPCAST_PLUGINS stepcast_${name})
 endfunction()
 
 # stepcast_program(NAME SOURCES a.cpp ... LINKS libs ...)

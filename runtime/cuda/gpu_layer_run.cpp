@@ -31,7 +31,7 @@ class Layer {
     if (a.bytes < count * bytes_per_element(a.dtype)) {
       fail("has a view that is too small for what it holds");
     }
-    const bool wider = bytes_per_element(a.dtype) == 2 && a.bytes >= 4 * count;
+    const bool wider = !a.exact && bytes_per_element(a.dtype) == 2 && a.bytes >= 4 * count;
     return {run_.memory[a.view], wider ? Dtype::fp32 : a.dtype, a.at};
   }
   GpuArray fresh(std::int64_t count) const { return run_.scratch.array(count, wide_); }

@@ -31,7 +31,44 @@ GpuTrainer::GpuTrainer(const Schedule& schedule, const MlpShape& shape, Training
       plans_(schedule, shape, std::move(data)),
       loss_scale_(loss_scale_of(schedule)),
       ranks_(static_cast<std::size_t>(schedule.mesh.world_size())),
-      needed_(touched_bytes(schedule)) {}
+      needed_(touched_bytes(schedule)) {
+  refuse_unknown();
+}
+
+// Every kind of plan that run() and operands() have a branch for, and nothing else.
+void GpuTrainer::refuse_unknown() const {
+  const bool clips = plans_.data().max_norm > 0;  // else the coefficient is 1
+  const auto known = [clips](const OpPlan& plan) {
+    if (const auto* move = std::get_if<MovePlan>(&plan)) return !(move->clipped && clips);
+    if (const auto* collective = std::get_if<CollectivePlan>(&plan)) {
+      return !collective->losses && collective->send >= 0 && collective->receive >= 0;
+    }
+    return std::holds_alternative<std::monostate>(plan) ||
+           std::holds_alternative<LayerPlan>(plan) || std::holds_alternative<AdamPlan>(plan) ||
+           std::holds_alternative<NormPlan>(plan) || std::holds_alternative<LoadPlan>(plan) ||
+           std::holds_alternative<OrderPlan>(plan) || std::holds_alternative<ZeroPlan>(plan);
+  };
+  for (const auto& samples : plans_.data().of_rank) {
+    if (std::find(samples.begin(), samples.end(), no_sample) != samples.end()) {
+      throw std::runtime_error("a batch that is not full is not trained on GPUs yet");
+    }
+  }
+  for (std::size_t r = 0; r < schedule_.roles.size(); ++r) {
+    const Role& role = schedule_.roles[r];
+    const int programs = static_cast<int>(role.steps.size());
+    for (int step = 0; step < std::min(executed_steps(), programs); ++step) {
+      OpContext c;
+      c.rank = static_cast<int>(role.rank(0));
+      c.role = static_cast<int>(r);
+      c.step = c.program = step;
+      const auto ops = static_cast<OpIndex>(role.steps[static_cast<std::size_t>(step)].ops.size());
+      for (c.index = 0; c.index < ops; ++c.index) {
+        if (known(plans_.plan_of(c))) continue;
+        throw std::runtime_error(plans_.name_of(c) + " is not trained on GPUs yet");
+      }
+    }
+  }
+}
 
 GpuTrainer::~GpuTrainer() {
   try {
@@ -193,7 +230,7 @@ void GpuTrainer::run(const OpContext& c, GpuStream* stream) {
     double* losses = reinterpret_cast<double*>(state(c.rank).cells) + 1;
     run_layer(*layer, {math_, stream, scratch(c.rank, stream), plans_.shape(), c.memory,
                        data.micro_batch * data.seq_len, loss_scale_ / data.micro_batches,
-                       losses + plans_.training_step(c), fault(c), name});
+                       losses + plans_.training_step_of(c), fault(c), name});
   } else if (const auto* step = std::get_if<AdamPlan>(&plan)) {
     adam(*step, c, stream);
   } else if (const auto* norm = std::get_if<NormPlan>(&plan)) {
@@ -240,14 +277,13 @@ void GpuTrainer::done(const OpContext& c) {
 
 void GpuTrainer::load(const LoadPlan& plan, const OpContext& c, GpuStream* stream) {
   const TrainingData& data = plans_.data();
-  const auto& samples = data.of_rank[static_cast<std::size_t>(c.rank)];
-  const std::int64_t first =
-      (plans_.training_step(c) * data.micro_batches + c.op->micro_batch) * data.micro_batch;
+  const std::vector<std::int64_t> samples =
+      data.samples(c.rank, plans_.training_step_of(c), c.op->micro_batch);
   const std::int64_t tokens = data.micro_batch * data.seq_len;
   STEPCAST_ASSERT(plan.tokens.bytes == 16 * tokens, "ids and labels of a micro-batch");
   std::byte* host = pinned(c, plan.tokens.bytes);
   for (std::int64_t i = 0; i < tokens; ++i) {
-    const std::int64_t sample = samples[static_cast<std::size_t>(first + i / data.seq_len)];
+    const std::int64_t sample = samples[static_cast<std::size_t>(i / data.seq_len)];
     const std::int64_t position = i % data.seq_len;
     store<std::int64_t>(host, i, token_of(plans_.shape(), sample, position));
     store<std::int64_t>(host, i + tokens, label_of(plans_.shape(), sample, position));
@@ -285,7 +321,7 @@ void GpuTrainer::order(const OrderPlan& plan, const OpContext& c, GpuStream* str
 
 void GpuTrainer::adam(const AdamPlan& plan, const OpContext& c, GpuStream* stream) {
   const AdamW& a = plans_.data().adam;
-  const double t = plans_.training_step(c) + 1;
+  const double t = plans_.training_step_of(c) + 1;
   const AdamStep step{a.rate,
                       a.beta1,
                       a.beta2,
@@ -293,6 +329,10 @@ void GpuTrainer::adam(const AdamPlan& plan, const OpContext& c, GpuStream* strea
                       a.decay,
                       1 - std::pow(a.beta1, t),
                       1 - std::pow(a.beta2, t)};
+  for (const Activation& temporary : plan.scratch) {  // what was in it is gone
+    gpu_.fill(stream, c.memory[temporary.view] + temporary.at * bytes_per_element(temporary.dtype),
+              poison_byte, temporary.bytes);
+  }
   for (const AdamPart& part : plan.parts) {
     math_.adamw(stream, part.count, at(c, part.gradient), at(c, part.parameter),
                 at(c, part.first_moment), at(c, part.second_moment), at(c, part.master), step,

@@ -7,6 +7,9 @@
 //   GpuExecution run = execute_on_gpus(schedule, work, tables, {.steps = work.executed_steps()});
 //   Verdict verdict = work.verdict(run);
 //
+// Not trained on GPUs: nn.DataParallel, SGD, gradient clipping, join() and unused parameters; the
+// constructor says which op it cannot carry out.
+//
 // What a kernel reads is checked for poison where it is read; the first op that finds some leaves
 // its number on the device and is named at the end of the run (PoisonRead).
 // Tested by tests/unit/cuda/gpu_train_test.cpp, on the fake.
@@ -48,6 +51,7 @@ class GpuTrainer : public GpuWork {
   std::string summary(int rank) const override;
 
  private:
+  void refuse_unknown() const;
   struct RankState {
     std::map<GpuStream*, std::unique_ptr<Scratch>> scratch;
     std::byte* cells = nullptr;  // device: the fault, losses by step, norms

@@ -22,9 +22,9 @@ std::vector<std::string> places() {
   std::error_code failed;
   const fs::path program = fs::read_symlink("/proc/self/exe", failed);
   if (failed) return {file_name};
-  const fs::path here = program.parent_path();
-  return {(here / file_name).string(), (here / "../lib" / file_name).string(),
-          (here / "../lib/stepcast" / file_name).string()};
+  const fs::path prefix = program.parent_path().parent_path();
+  return {(prefix / "lib/stepcast" / file_name).string(),
+          (prefix / STEPCAST_LIBDIR / "stepcast" / file_name).string()};
 }
 
 }  // namespace

@@ -33,9 +33,9 @@ int count_lines(const std::string& text) {
   return static_cast<int>(std::count(text.begin(), text.end(), '\n'));
 }
 
-Output run(const std::string& arguments) {
+Output run(const std::string& arguments, const std::string& before) {
   const std::string out = fresh_path(".out"), err = fresh_path(".err");
-  const std::string command = std::string("cd '") + STEPCAST_SOURCE_DIR + "' && '" +
+  const std::string command = std::string("cd '") + STEPCAST_SOURCE_DIR + "' && " + before + "'" +
                               STEPCAST_PROGRAM + "' " + arguments + " >" + out + " 2>" + err +
                               " </dev/null";
   const int status = std::system(command.c_str());

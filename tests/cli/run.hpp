@@ -11,8 +11,8 @@ struct Output {
   std::string err;
 };
 
-// `arguments` as one would type them after "stepcast".
-Output run(const std::string& arguments);
+// `arguments` as one would type them after "stepcast", `before` in front of it ("env NAME=VALUE ").
+Output run(const std::string& arguments, const std::string& before = "");
 
 // A file that is gone when the test ends.
 class TemporaryFile {

@@ -49,13 +49,16 @@ std::string look_for_gpus() {
 }
 
 std::unique_ptr<GpuTables> open(const PluginOptions& options) {
+  for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
+  // A kernel that is loaded at its first launch may wait for the device, and so for a collective
+  // that waits for a peer whose kernels are still to be loaded.
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   std::string driver;
   try {
     driver = look_for_gpus();
   } catch (const GpuError& no) {
     throw GpuError(std::string("no GPU: ") + no.what());
   }
-  for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
   auto all = std::make_shared<Tables>();
   auto tables = std::make_unique<GpuTables>();
   tables->gpu = &all->gpu;

@@ -11,6 +11,8 @@ namespace {
 
 using testing::Case;
 using testing::FakeCluster;
+using testing::of;
+using testing::proof;
 
 double train_on_fake(const Case& c, std::uint64_t seed = 1, bool in_double = true) {
   Schedule schedule = build_schedule(testing::training_step(c));
@@ -39,20 +41,6 @@ double train_on_fake(const Case& c, std::uint64_t seed = 1, bool in_double = tru
   CHECK(cluster.aborted() == 0);
   return difference;
 }
-
-Case of(StrategyKind kind, Mesh mesh, int accumulation = 2) {
-  Case c;
-  c.strategy.kind = kind;
-  c.mesh = mesh;
-  c.accumulation = accumulation;
-  c.strategy.reduce_bucket_elements = 150;
-  c.strategy.persistence_threshold = 10;
-  c.strategy.prefetch_bucket_elements = 100;
-  c.strategy.bucket_cap_mib = 0.0005;
-  return c;
-}
-
-constexpr double proof = 1e-12;
 
 TEST_CASE("on GPUs DDP trains as one rank does, on 1, 2, 3 and 4 ranks") {
   for (const int world : {1, 2, 3, 4}) {
@@ -109,6 +97,23 @@ TEST_CASE("on GPUs float32 keeps 1e-6 and bf16 recipes 1e-2 of a tensor's norm")
   CHECK(train_on_fake(c, 1, false) <= 1e-6);
   c.precision = "bf16-mixed";
   CHECK(train_on_fake(c, 1, false) <= 1e-2);
+}
+
+TEST_CASE("on GPUs what is not trained there yet is refused by name") {
+  Case c = of(StrategyKind::ddp, {2, 1}, 1);
+  c.clip = true;
+  const Schedule s = build_schedule(testing::training_step(c));
+  FakeCluster cluster({2});
+  const runtime::GpuTables tables = cluster.process(0);
+  std::string said;
+  try {
+    runtime::GpuTrainer work(s, testing::small_shape(), testing::training_data(c), tables);
+  } catch (const std::runtime_error& error) {
+    said = error.what();
+  }
+  CAPTURE(said);
+  CHECK(said.find("optimizer.") == 0);
+  CHECK(said.find(" is not trained on GPUs yet") != std::string::npos);
 }
 
 TEST_CASE("on GPUs who reads freed memory is named") {

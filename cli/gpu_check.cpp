@@ -1,0 +1,414 @@
+// stepcast gpu-check: everything that needs a GPU, on one of them, in a few minutes, into one
+// folder.
+//
+//   kernels      each call of training beside float64 on the host
+//   train        each strategy on one rank, float64: the parameters of the plain loop
+//   two ranks    two processes on this one GPU, as two hosts to NCCL (NCCL_HOSTID) over loopback:
+//                NCCL may refuse it, which is said and is no failure
+//   calibrate    what calibrate --quick measures of one rank, kernels first, as calibration.toml
+//   validate     a step of GPT-2, replayed with its true kernels, beside the forecast with the
+//   calibration
+//
+// Checks that have not begun after seven minutes are left out, and said.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/toml.hpp"
+#include "base/version.hpp"
+#include "cli/command.hpp"
+#include "cli/run_gpu.hpp"
+#include "runtime/cuda/frame.hpp"
+#include "runtime/cuda/gpu_replay.hpp"
+#include "runtime/cuda/gpu_trainer.hpp"
+#include "runtime/cuda/kernel_check.hpp"
+#include "sim/report/format.hpp"
+#include "validate/calibrate.hpp"
+#include "validate/compare.hpp"
+#include "validate/durations.hpp"
+
+extern char** environ;  // NOLINT(readability-identifier-naming): POSIX's name
+
+namespace stepcast::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Seconds latest_begin = 420;  // of a check, after the start
+constexpr Seconds two_ranks_at_most = 90;
+
+struct Options {
+  std::string output = "gpu-check";
+};
+
+struct Outcome {
+  enum class How { passed, failed, left_out } how = How::passed;
+  std::string text;
+};
+
+// The catalog's machine whose GPU this is, so that forecasts speak of the right one.
+std::string machine_of(const std::string& device) {
+  const std::pair<const char*, const char*> known[] = {
+      {"GH200", "gh200-1x"}, {"H200", "dgx-h200"},    {"H100", "dgx-h100"},
+      {"B200", "hgx-b200"},  {"A100", "dgx-a100"},    {"V100", "dgx-1v"},
+      {"L40S", "l40s-8x"},   {"4090", "rtx-4090-8x"}, {"3090", "rtx-3090-2x"}};
+  for (const auto& [part, machine] : known) {
+    if (device.find(part) != std::string::npos) return machine;
+  }
+  return "dgx-h100";
+}
+
+Scenario scenario(const std::string& model, const std::string& machine,
+                  const std::string& strategy) {
+  Scenario s;
+  s.model = model;
+  s.cluster = machine;
+  s.gpus = 1;
+  s.strategy = strategy;
+  return s;
+}
+
+// ---- Checks -------------------------------------------------------------------------------------
+
+class Checks {
+ public:
+  Checks(const Options& options, runtime::GpuTables tables)
+      : folder_(options.output), tables_(std::move(tables)) {
+    gpu_ = tables_.gpu->info(0);
+    machine_ = machine_of(gpu_.name);
+  }
+
+  int run() {
+    fs::create_directories(folder_);
+    print(fmt::format("{}, compute capability {}.{}; {}\n", gpu_.name, gpu_.major, gpu_.minor,
+                      fmt::join(tables_.software, ", ")));
+    check("kernels against float64", [&] { return kernels(); });
+    for (const char* strategy : {"ddp", "fsdp1", "fsdp2", "zero2", "zero3"}) {
+      check(fmt::format("train, {}, one rank", strategy), [&] { return train(strategy); });
+    }
+    check("train, two processes on this GPU", [&] { return two_ranks(); });
+    check("calibrate --quick", [&] { return calibrate_quick(); });
+    for (const char* strategy : {"ddp", "fsdp2"}) {
+      check(fmt::format("validate gpt2, {}, one rank", strategy),
+            [&] { return validate(strategy); });
+    }
+    write();
+    print(fmt::format("\n{} of {} checks failed; results in {}\n", failed_, results_.size(),
+                      folder_.string()));
+    return failed_ == 0 ? 0 : 1;
+  }
+
+ private:
+  void check(const std::string& name, const std::function<Outcome()>& body) {
+    const auto seconds = [](auto since) {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
+    };
+    Outcome outcome;
+    const auto began = std::chrono::steady_clock::now();
+    if (seconds(started_) > latest_begin) {
+      outcome = {Outcome::How::left_out, "there was no time left for it"};
+    } else {
+      try {
+        outcome = body();
+      } catch (const std::exception& error) {
+        outcome = {Outcome::How::failed, error.what()};
+      }
+    }
+    const char* verdict = outcome.how == Outcome::How::passed   ? "passed"
+                          : outcome.how == Outcome::How::failed ? "FAILED"
+                                                                : "left out";
+    failed_ += outcome.how == Outcome::How::failed ? 1 : 0;
+    print(
+        fmt::format("{:<36} {:<8} {:>6.1f} s  {}\n", name, verdict, seconds(began), outcome.text));
+    nlohmann::ordered_json row;
+    row["check"] = name;
+    row["verdict"] = verdict;
+    row["seconds"] = seconds(began);
+    row["text"] = outcome.text;
+    results_.push_back(row);
+    write();  // so far: a check that takes the process down leaves what was before it
+  }
+
+  Outcome kernels() {
+    if (tables_.math == nullptr) return {Outcome::How::failed, tables_.no_math};
+    tables_.gpu->use(0);
+    int failed = 0;
+    std::string worst;
+    nlohmann::ordered_json all;
+    const auto checks = runtime::check_kernels(tables_);
+    for (const runtime::KernelCheck& each : checks) {
+      all.push_back({{"name", each.name}, {"error", each.error}, {"accepted", each.accepted}});
+      if (each.passed()) continue;
+      ++failed;
+      worst += fmt::format("; {}: {:.1e}, accepted {:.0e}", each.name, each.error, each.accepted);
+    }
+    write_file((folder_ / "kernels.json").string(), all.dump(2) + "\n");
+    return {failed == 0 ? Outcome::How::passed : Outcome::How::failed,
+            fmt::format("{} calls, {} wrong{}", checks.size(), failed, worst)};
+  }
+
+  Outcome train(const std::string& strategy) {
+    Scenario s = scenario("residual-mlp", machine_, strategy);
+    s.precision = "fp32";
+    s.micro_batch = 4;
+    s.accumulation = 2;
+    s.seq_len = 8;
+    RunCommandOptions options;
+    options.float64 = true;
+    const Forecast f = forecast(s, {.search_change = false});
+    const TrainSetup setup = train_setup(options, s, f);
+    runtime::GpuTrainer work(setup.schedule, setup.shape, setup.data, tables_);
+    const runtime::Trained one_rank = setup.one_rank();
+    work.compare_with(one_rank.parameters);
+    runtime::GpuExecuteOptions how;
+    how.steps = work.executed_steps();
+    const auto run = runtime::execute_on_gpus(setup.schedule, work, tables_, how);
+    const double difference = work.verdict(run).difference;
+    return {difference <= 1e-12 ? Outcome::How::passed : Outcome::How::failed,
+            fmt::format("parameters differ by {:.1e} of their norm, accepted 1e-12", difference)};
+  }
+
+  // This program twice, as torchrun would start it on two hosts.
+  Outcome two_ranks() {
+    int port = 0;
+    { port = runtime::Listener(0).port(); }
+    // A bundle's program is started through its own loader, which is then what /proc names.
+    std::error_code error;
+    const char* self = std::getenv("STEPCAST_SELF");
+    const std::string program =
+        self != nullptr ? self : fs::read_symlink("/proc/self/exe", error).string();
+    std::vector<pid_t> pids;
+    std::vector<std::string> logs;
+    for (int rank = 0; rank < 2; ++rank) {
+      logs.push_back((folder_ / fmt::format("two-ranks-{}.txt", rank)).string());
+      pids.push_back(spawn({program, "run", "--executor", "nccl", "--compute", "train", "--model",
+                            "residual-mlp", "--cluster", machine_, "--gpus", "2", "--strategy",
+                            "fsdp2", "--precision", "fp32", "--float64", "--watchdog", "30"},
+                           {{"RANK", std::to_string(rank)},
+                            {"WORLD_SIZE", "2"},
+                            {"LOCAL_RANK", "0"},
+                            {"MASTER_ADDR", "127.0.0.1"},
+                            {"MASTER_PORT", std::to_string(port)},
+                            {"CUDA_VISIBLE_DEVICES", first_device()},
+                            {"NCCL_HOSTID", fmt::format("stepcast-{}", rank)},
+                            {"NCCL_SOCKET_IFNAME", "lo"},
+                            {"NCCL_IB_DISABLE", "1"}},
+                           logs.back()));
+    }
+    const bool in_time = wait_for(pids);
+    if (in_time && codes_ == std::vector<int>{0, 0}) {
+      return {Outcome::How::passed, "parameters of one rank, over loopback"};
+    }
+    const std::string said =
+        fmt::format("{} (unsupported by NVIDIA; {})",
+                    in_time ? "NCCL did not do it" : "it did not end", last_line(logs[0]));
+    return {Outcome::How::left_out, said};
+  }
+
+  static std::string first_device() {
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    const std::string list = visible == nullptr || *visible == '\0' ? "0" : visible;
+    return list.substr(0, list.find(','));
+  }
+
+  pid_t spawn(const std::vector<std::string>& words, const std::map<std::string, std::string>& add,
+              const std::string& log) {
+    std::vector<std::string> variables;
+    for (char** at = environ; *at != nullptr; ++at) {
+      const std::string entry = *at;
+      if (add.find(entry.substr(0, entry.find('='))) == add.end()) variables.push_back(entry);
+    }
+    for (const auto& [name, value] : add) variables.push_back(name + "=" + value);
+    std::vector<char*> argv;
+    std::vector<char*> envp;
+    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+    for (const std::string& entry : variables) envp.push_back(const_cast<char*>(entry.c_str()));
+    argv.push_back(nullptr);
+    envp.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    pid_t pid = -1;
+    const int code = posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), envp.data());
+    posix_spawn_file_actions_destroy(&actions);
+    if (code != 0) throw std::runtime_error("the second process does not start");
+    return pid;
+  }
+
+  // False when they did not end in time: they are ended.
+  bool wait_for(const std::vector<pid_t>& pids) {
+    codes_.assign(pids.size(), -1);
+    std::vector<bool> over(pids.size(), false);
+    const auto until = std::chrono::steady_clock::now() +
+                       std::chrono::seconds(static_cast<int>(two_ranks_at_most));
+    bool in_time = true;
+    for (std::size_t left = pids.size(); left > 0;) {
+      for (std::size_t i = 0; i < pids.size(); ++i) {
+        int status = 0;
+        if (over[i] || waitpid(pids[i], &status, in_time ? WNOHANG : 0) != pids[i]) continue;
+        over[i] = true;
+        --left;
+        codes_[i] = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+      }
+      if (left > 0 && in_time && std::chrono::steady_clock::now() > until) {
+        in_time = false;
+        for (std::size_t i = 0; i < pids.size(); ++i) {
+          if (!over[i]) kill(pids[i], SIGKILL);
+        }
+      }
+      if (left > 0 && in_time) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    return in_time;
+  }
+
+  static std::string last_line(const std::string& file) {
+    std::string text = read_file(file);
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    return text.substr(text.rfind('\n') + 1);
+  }
+
+  Scenario gpt2(const std::string& strategy) const {
+    Scenario s = scenario("gpt2", machine_, strategy);
+    s.seq_len = 1024;
+    s.micro_batch = 4;
+    return s;
+  }
+  runtime::GpuExecution replayed(const Schedule& schedule, runtime::GpuReplay& work, int steps) {
+    runtime::GpuExecuteOptions how;
+    how.steps = steps;
+    return runtime::execute_on_gpus(schedule, work, tables_, how);
+  }
+
+  Outcome calibrate_quick() {
+    if (tables_.kernels == nullptr) return {Outcome::How::failed, tables_.no_kernels};
+    const Forecast f = forecast(gpt2("ddp"), {.search_change = false});
+    Calibration c;
+    c.origin.name = gpu_.name;
+    c.origin.device = gpu_.name;
+    c.origin.gpu = f.resolved.cluster.machine.gpu.name;
+    c.origin.driver = tables_.software.front();
+    c.origin.executor = "cuda";
+    c.origin.source = fmt::format("stepcast {} gpu-check", version());
+    c.origin.date = today();
+    c.origin.versions = tables_.software;
+    Bench bench;
+    bench.mesh = {1, 1};
+    bench.source = gpu_.name;
+    bench.computes = true;
+    bench.run = [&](const Schedule& schedule, int steps, Seconds) {
+      runtime::GpuReplay work(schedule, no_durations(schedule), tables_);
+      return replayed(schedule, work, steps).timeline;
+    };
+    CalibrateOptions how;
+    how.quick = true;
+    calibrate(
+        c, bench, how, [](std::size_t, const std::string&) {},
+        [&](const Calibration& so_far) { write_file(calibration(), to_toml(so_far)); });
+    return {Outcome::How::passed,
+            fmt::format("{}; {:.0f} GB/s", summary(c), c.kernels.memory_bytes_per_second * 1e-9)};
+  }
+
+  Outcome validate(const std::string& strategy) {
+    if (tables_.kernels == nullptr) return {Outcome::How::failed, tables_.no_kernels};
+    Scenario s = gpt2(strategy);
+    if (fs::exists(calibration())) s.calibration = calibration();
+    const Forecast f = forecast(s, {.search_change = false});
+    runtime::GpuReplay work(f.schedule, durations_of(f.schedule, f.costs), tables_);
+    const runtime::GpuExecution run = replayed(f.schedule, work, 7);
+    Measured measured;
+    measured.timeline = run.timeline;
+    for (const runtime::GpuMemoryUse& use : run.memory) measured.peak.push_back(use.peak);
+    measured.pools = run.memory.front().pools;
+    const Comparison c = compare(f, measured);
+    const std::string stem = (folder_ / fmt::format("validate-{}", strategy)).string();
+    write_file(stem + ".txt", to_text(c));
+    write_file(stem + ".json", to_json(c));
+    write_file(stem + "-trace.json", both_as_trace(f, run.timeline));
+    return {Outcome::How::passed,
+            fmt::format("{} a step, forecast {} ({:+.1f} %); {}", human_seconds(c.step.measured),
+                        human_seconds(c.step.forecast), 100 * c.step.error(),
+                        fmt::join(work.labels(), ", "))};
+  }
+
+  std::string calibration() const { return (folder_ / "calibration.toml").string(); }
+
+  static runtime::Durations no_durations(const Schedule& schedule) {
+    runtime::Durations all;
+    for (const Role& role : schedule.roles) {
+      all.emplace_back();
+      for (const StepProgram& program : role.steps) all.back().emplace_back(program.ops.size());
+    }
+    return all;
+  }
+  static std::string today() {
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    gmtime_r(&now, &parts);
+    std::array<char, 16> text{};
+    std::strftime(text.data(), text.size(), "%Y-%m-%d", &parts);
+    return text.data();
+  }
+
+  void write() {
+    nlohmann::ordered_json json;
+    json["schema"] = "stepcast.gpu-check/1";
+    json["version"] = std::string(version());
+    json["gpu"] = gpu_.name;
+    json["compute_capability"] = fmt::format("{}.{}", gpu_.major, gpu_.minor);
+    json["software"] = tables_.software;
+    json["failed"] = failed_;
+    json["checks"] = results_;
+    write_file((folder_ / "gpu-check.json").string(), json.dump(2) + "\n");
+  }
+
+  fs::path folder_;
+  runtime::GpuTables tables_;
+  runtime::GpuInfo gpu_;
+  std::string machine_;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  std::vector<nlohmann::ordered_json> results_;
+  std::vector<int> codes_;
+  int failed_ = 0;
+};
+
+int go(const Options& options) {
+  runtime::GpuTables tables;
+  try {
+    tables = runtime::open_gpus();
+  } catch (const runtime::GpuError& none) {
+    throw InputError({.file = "gpu-check", .line = 0, .key = ""}, none.what());
+  }
+  return Checks(options, std::move(tables)).run();
+}
+
+Run add(CLI::App& command) {
+  auto options = std::make_shared<Options>();
+  command.add_option("--output", options->output, "the folder for results and traces (gpu-check)")
+      ->option_text("FOLDER");
+  return [options] { return go(*options); };
+}
+
+}  // namespace
+
+const Command gpu_check_command{"gpu-check", "check kernels, training and replay on a GPU",
+                                "  stepcast gpu-check --output h100-results", add};
+
+}  // namespace stepcast::cli
