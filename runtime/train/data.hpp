@@ -18,6 +18,8 @@ struct TrainingData {
   Sgd sgd;
   // clip_grad_norm_'s; 0: none. Where the schedule clips, it is clipped to it.
   double max_norm = 0;
+  // The loss is multiplied by it; 0: by 1,024 where the schedule unscales, else by nothing.
+  double loss_scale = 0;
   // of_rank[r]: the samples of rank r, in the order in which it takes them (sampler.hpp). A batch
   // that is not full has no_sample in it.
   std::vector<std::vector<std::int64_t>> of_rank;

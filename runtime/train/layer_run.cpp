@@ -1,6 +1,7 @@
 #include "runtime/train/layer_run.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 
 #include "runtime/numbers.hpp"
@@ -101,7 +102,16 @@ class Layer {
     }
   }
 
+  // The first piece of a layer finds nothing in its workspace.
+  void spoil_scratch() const {
+    for (const Activation& a : plan_.scratch) {
+      std::memset(run_.memory[a.view] + a.at * bytes_per_element(a.dtype), poison_byte,
+                  static_cast<std::size_t>(a.bytes));
+    }
+  }
+
   double embedding() const {
+    spoil_scratch();
     const std::vector<std::int64_t> tokens = ids(false);
     const auto count = static_cast<std::int64_t>(tokens.size()) * s_.width;
     if (plan_.pass != LayerPass::backward) {
@@ -127,6 +137,7 @@ class Layer {
   // The head keeps softmax minus one-hot from forward to backward; where the loss is apart, it
   // hands on the logits and gets their gradient.
   double head() const {
+    spoil_scratch();
     const Values<Real> w = weight(s_.head());
     if (plan_.pass != LayerPass::backward) {
       const Values<Real> h = fetch(plan_.input, run_.tokens * s_.width);
@@ -161,6 +172,7 @@ class Layer {
     if (!first_half && !second_half) {
       throw std::runtime_error(run_.name + " computes with tensors that are not there");
     }
+    if (plan_.pass == LayerPass::backward ? second_half : first_half) spoil_scratch();
     const std::int64_t tokens = run_.tokens;
     const Values<Real> h = fetch(plan_.input, tokens * s_.width);
     if (plan_.pass == LayerPass::backward) {

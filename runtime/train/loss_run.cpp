@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <stdexcept>
 
 #include "runtime/numbers.hpp"
@@ -13,6 +14,10 @@ namespace {
 class Loss {
  public:
   Loss(const LossPlan& plan, const LossRun& run) : plan_(plan), run_(run), labels_(read_labels()) {
+    for (const Activation& a : plan.scratch) {
+      std::memset(run.memory[a.view] + a.at * bytes_per_element(a.dtype), poison_byte,
+                  static_cast<std::size_t>(a.bytes));
+    }
     if (!fused()) return;
     saved_.dtype = bytes_per_element(saved_.dtype) < 4 ? Dtype::fp32 : saved_.dtype;
   }

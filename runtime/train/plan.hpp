@@ -37,6 +37,7 @@ struct LayerPlan {
   LayerPass pass = LayerPass::forward;
   int layer = 0;
   Activation tokens, input, hidden, saved, recomputed, workspace, grad_in, grad_out;
+  std::vector<Activation> scratch;     // workspaces: what was in them before the layer is gone
   std::vector<TensorParts> weights;    // those that are complete
   std::vector<TensorParts> gradients;  // those to compute
   std::vector<Part> tied;              // the head's share of a tied tensor's gradient, to be added
@@ -104,6 +105,7 @@ struct LossPlan {
   bool backward = false;
   Activation labels, logits, saved, gradient;
   Place upstream;  // gradient of this loss; view < 0: it is the whole loss
+  std::vector<Activation> scratch;
 };
 
 // Numbers that hosts agree on: written, and read back.

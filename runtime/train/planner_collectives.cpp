@@ -134,7 +134,8 @@ void Planner::gathers(const Op& op, const std::vector<Extent>& reads, Collective
   const Bytes slot_at = slot * bytes_per_element(to.dtype);
   std::int64_t given = 0;
   for (const Extent& e : reads) given += e.count();
-  if (from.buffer == to.buffer) {  // in place: this rank's slot, wherever the view is
+  if (from.buffer == to.buffer) {  // in place: this rank's slot; the view is an average rank's
+    if (from.begin != to.begin || from.count() != part) fail(op, "reads no slot of its output");
     plan.send_at = slot_at;
   } else if (reads.size() > 1 || given != part) {
     // Some of what the shards hold, as the output wants it.

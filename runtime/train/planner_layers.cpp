@@ -84,7 +84,17 @@ OpPlan Planner::plan_layer(const Op& op) {
   const std::vector<Source> sources = sources_of(tensors);
   for (int t = 0; t < shape_.tensors(); ++t) {
     TensorParts parts{t, parts_of(t, sources)};
-    if (!parts.parts.empty() && complete(parts)) plan.weights.push_back(std::move(parts));
+    if (parts.parts.empty()) continue;
+    const bool whole = complete(parts);
+    if (!whole && shape_.uses(plan.layer, t)) fail(op, "reads a part of a tensor");
+    if (whole) plan.weights.push_back(std::move(parts));
+  }
+  for (const Extent& e : tensors) {
+    const std::vector<Run> runs = contents_.within(e.buffer, e.begin, e.end);
+    const bool used = std::any_of(runs.begin(), runs.end(), [&](const Run& run) {
+      return shape_.uses(plan.layer, run.tensor);
+    });
+    if (!used) fail(op, "reads " + name_of(e) + ", which has no tensor of the layer");
   }
   for (const Extent& e : writes_of(op)) {
     const std::string& name = name_of(e);
@@ -98,6 +108,7 @@ OpPlan Planner::plan_layer(const Op& op) {
       plan.grad_out = activation(e);
     } else if (starts(name, "forward_workspace.") || starts(name, "backward_workspace.")) {
       plan.workspace = activation(e);
+      plan.scratch.push_back(plan.workspace);
     } else if (layout_of(e.buffer) != nullptr) {
       for (const Run& run : layout_runs(e.buffer)) {
         const Run part = cut(run, e.begin, e.end);
@@ -137,7 +148,9 @@ OpPlan Planner::plan_loss(const Op& op) const {
       plan.saved = activation(e);
     } else if (name == "logits_gradient") {
       plan.gradient = exact(e);
-    } else if (name.find("workspace.") == std::string::npos) {
+    } else if (name.find("workspace.") != std::string::npos) {
+      plan.scratch.push_back(activation(e));
+    } else {
       fail(op, "writes " + name + ", which is no loss's");
     }
   }

@@ -26,6 +26,12 @@ struct MlpShape {
   int head() const { return tied ? 0 : 4 * blocks + 1; }
   int up_weight(int block) const { return 1 + 4 * block; }  // then up_bias, down_weight, down_bias
   std::int64_t elements(int tensor) const;
+  // Whether the layer (0 the table, 1 .. blocks, then the head) computes with the tensor.
+  bool uses(int layer, int tensor) const {
+    if (layer == 0) return tensor == table();
+    if (layer == blocks + 1) return tensor == head();
+    return tensor >= up_weight(layer - 1) && tensor < up_weight(layer - 1) + 4;
+  }
 };
 
 using Tensors = std::vector<std::vector<double>>;  // by tensor

@@ -18,7 +18,7 @@ Trainer::Trainer(const Schedule& schedule, const MlpShape& shape, TrainingData d
       takers_(ranks_at_work(schedule)),
       shape_(shape),
       data_(std::move(data)),
-      loss_scale_(loss_scale_of(schedule)) {
+      loss_scale_(data_.loss_scale > 0 ? data_.loss_scale : loss_scale_of(schedule)) {
   const auto world = static_cast<std::size_t>(schedule.mesh.world_size());
   STEPCAST_ASSERT(data_.of_rank.size() == world, "samples for every rank");
   ranks_.resize(world);

@@ -12,6 +12,7 @@
 #include "runtime/cpu/executor.hpp"
 #include "runtime/train/reference.hpp"
 #include "runtime/train/trainer.hpp"
+#include "runtime/train/verbs.hpp"
 #include "runtime/train/widened.hpp"
 #include "sim/schedule/problems.hpp"
 #include "sim/strategies/strategy.hpp"
