@@ -90,6 +90,12 @@ OpPlan Planner::plan_layer(const Op& op) {
     if (whole) plan.weights.push_back(std::move(parts));
   }
   for (const Extent& e : tensors) {
+    // ZeRO-3 hands every layer all of the parameters that are never released.
+    const Buffer& buffer = schedule_.buffers[static_cast<std::size_t>(e.buffer)];
+    if (buffer.persistent && e.begin == 0 &&
+        e.count() * bytes_per_element(e.dtype) == buffer.bytes) {
+      continue;
+    }
     const std::vector<Run> runs = contents_.within(e.buffer, e.begin, e.end);
     const bool used = std::any_of(runs.begin(), runs.end(), [&](const Run& run) {
       return shape_.uses(plan.layer, run.tensor);
