@@ -243,8 +243,16 @@ void ReadyQueue::enter(int role, OpAt here, const Constraint& tail) {
 void ReadyQueue::try_collective(int number) {
   CommunicatorQueue& queue = queues_[at(number)];
   if (queue.busy || queue.entered.empty()) return;
-  const std::vector<Entry> entries = queue.entered.front();
-  if (entries.size() < queue.roles.size()) return;
+  if (queue.entered.front().size() < queue.roles.size()) {
+    for (Entry& entry : queue.entered.front()) {
+      if (entry.waits) continue;
+      entry.waits = true;
+      waits(entry.member,
+            std::max({entry.tail.at, queue.tail, times(entry.member.role, entry.member.at).first}));
+    }
+    return;
+  }
+  const std::vector<Entry> entries = std::move(queue.entered.front());
   queue.busy = true;
   queue.entered.pop_front();
   ++queue.head;
@@ -276,6 +284,8 @@ void ReadyQueue::try_collective(int number) {
   }
   begin(id);
 }
+
+void ReadyQueue::waits(const Member&, Seconds) {}
 
 // Segment by segment the collective goes at the pace of its slowest role.
 Seconds ReadyQueue::joint_solo(const Activity& together) const {

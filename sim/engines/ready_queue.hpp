@@ -50,6 +50,9 @@ class ReadyQueue {
 
   // May start at activity(id).start. Answer with ended(id, end), now or later.
   virtual void begin(int id) = 0;
+  // The role came to a collective that is the next one of its communicator, and others have not:
+  // its kernel waits from then on, until the collective begins.
+  virtual void waits(const Member& member, Seconds since);
   // Whether a lock that is asked for at this time may be given away already.
   virtual bool may_grant(Seconds request) = 0;
 
@@ -119,6 +122,7 @@ class ReadyQueue {
   struct Entry {
     Member member;
     Constraint tail;  // of its stream
+    bool waits = false;
   };
   struct CommunicatorQueue {
     CommIndex communicator = -1;

@@ -9,6 +9,7 @@
 #include <deque>
 #include <exception>
 #include <limits>
+#include <set>
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u.hpp>
 #include <string>
@@ -60,6 +61,23 @@ class Simulator {
     look_again(id);
   }
 
+  void hold(int number, std::span<const Ask> asks) {
+    const int id = SimgridTasks::max_tasks + number;
+    sharing_.add(id, asks);
+    holds_.insert(number);
+    look_again(id);
+  }
+
+  void let_go(int number) {
+    if (holds_.erase(number) == 0) return;
+    const int id = SimgridTasks::max_tasks + number;
+    look_again(id);
+    sharing_.remove(id);
+  }
+  void let_all_go() {
+    while (!holds_.empty()) let_go(*holds_.begin());
+  }
+
   void run() { engine_.run(); }
 
  private:
@@ -73,7 +91,7 @@ class Simulator {
   // task. Its own changed when it came.
   void look_again(int id) {
     for (const int other : sharing_.neighbours(id)) {
-      if (other == id || will_ask_[at(other)]) continue;
+      if (other == id || other >= SimgridTasks::max_tasks || will_ask_[at(other)]) continue;
       will_ask_[at(other)] = true;
       simgrid::s4u::Host* clock = clocks_[at(other)];
       clock->set_pstate(clock->get_pstate() == 0 ? 1 : 0);
@@ -97,7 +115,8 @@ class Simulator {
   std::vector<simgrid::s4u::Host*> clocks_;  // by task id
   std::vector<bool> will_ask_;               // by task id: SimGrid, for its speed
   std::vector<Running> tasks_;               // by id; never grows, SimGrid keeps addresses
-  Sharing sharing_;
+  Sharing sharing_;                          // of tasks by id, and of holds behind them
+  std::set<int> holds_;
   std::deque<simgrid::s4u::ExecPtr> ended_;
 };
 
@@ -142,11 +161,18 @@ SimgridTasks::SimgridTasks(Listener& listener) : listener_(listener) {
   origin_ = clock_now();
 }
 
-SimgridTasks::~SimgridTasks() { silence(); }
+SimgridTasks::~SimgridTasks() {
+  silence();
+  simulator().let_all_go();
+}
 
 void SimgridTasks::start(int id, Seconds solo, std::span<const Ask> asks) {
   simulator().start(id, solo, asks);
 }
+
+void SimgridTasks::hold(int hold, std::span<const Ask> asks) { simulator().hold(hold, asks); }
+
+void SimgridTasks::let_go(int hold) { simulator().let_go(hold); }
 
 void SimgridTasks::ring_at(Seconds time, std::int64_t id) {
   const double date = std::max(clock_now(), origin_ + time);

@@ -70,6 +70,9 @@ class SimgridTasks {
 
   // Ids are 0 .. max_tasks-1 and free again when the task has ended. Alone it takes `solo` > 0.
   void start(int id, Seconds solo, std::span<const Ask> asks);
+  // Asks without work, until it is let go: what only holds its share. Holds are numbered apart.
+  void hold(int hold, std::span<const Ask> asks);
+  void let_go(int hold);
   void ring_at(Seconds time, std::int64_t id);
   // Until no task is running and no bell is set.
   void run();
