@@ -40,6 +40,7 @@ struct UnitLoads {
   double sent_intra = 0;
   double sent_inter = 0;
   bool staged = false;  // some of it through shared host memory
+  double lost = 0;      // seconds that a broken link takes longer than the fullest did
 };
 
 struct AxisPlan {
@@ -69,6 +70,7 @@ struct Collectives::Impl {
   std::map<std::pair<GpuMask, bool>, std::unique_ptr<NodeSearch>> searches;
   std::optional<AxisPlan> plans[3];
   std::set<std::string> corrected_classes;
+  std::optional<BrokenNode> broken;
 
   Impl(const Cluster& c, Mesh m, CollectiveOptions o)
       : cluster(c),
@@ -130,11 +132,12 @@ struct Collectives::Impl {
     return *slot;
   }
 
-  const UnitLoads& loads(AxisPlan& plan, CollectiveKind kind, NcclAlgorithm algorithm) {
+  const UnitLoads& loads(Axis axis, AxisPlan& plan, CollectiveKind kind, NcclAlgorithm algorithm) {
     const auto found = plan.loads.find({kind, algorithm});
     if (found != plan.loads.end()) return found->second;
     UnitLoads out;
     for (const NodeGroups& node : plan.groups.nodes) add_node(plan, node, kind, algorithm, &out);
+    if (broken) add_broken(axis, plan, kind, algorithm, &out);
     return plan.loads[{kind, algorithm}] = std::move(out);
   }
 
@@ -204,12 +207,71 @@ struct Collectives::Impl {
     }
     if (fabric.bytes > 0) keep_worst(out->loads, {Name("fabric"), fabric.bytes, fabric.seconds});
   }
+
+  // What communicators of the axis have on the broken node.
+  const NodeGroups& groups_on_broken(Axis axis, const AxisPlan& plan) const {
+    std::map<std::int64_t, GpuMask> masks;
+    for (int l = 0; l < cluster.ranks_on(broken->node); ++l) {
+      const int rank = broken->node * cluster.gpus_per_node + l;
+      const int group =
+          axis == Axis::replicate && mesh.shard > 1 ? rank % mesh.shard : rank / mesh.size(axis);
+      masks[group] |= GpuMask{1} << l;
+    }
+    const auto holds = [&](const NodeGroups& node) {
+      if (node.members.size() != masks.size()) return false;
+      return std::all_of(masks.begin(), masks.end(), [&](const auto& each) {
+        return std::any_of(node.members.begin(), node.members.end(),
+                           [&](const auto& m) { return m.mask == each.second; });
+      });
+    };
+    const auto found = std::find_if(plan.groups.nodes.begin(), plan.groups.nodes.end(), holds);
+    STEPCAST_ASSERT(found != plan.groups.nodes.end(), "a node that the axis does not know");
+    return *found;
+  }
+
+  // On the links that the broken GPU's communicator touches, what all of the node load them with.
+  void add_broken(Axis axis, AxisPlan& plan, CollectiveKind kind, NcclAlgorithm algorithm,
+                  UnitLoads* out) {
+    NodeTraffic together, own;
+    for (const NodeGroups::Member& member : groups_on_broken(axis, plan).members) {
+      const GroupKind& group = plan.groups.kinds[member.kind];
+      const nccl::Tuner& tuner = plan.tuners[member.kind];
+      const NodeSearch& searched = search(member.mask, group.nodes > 1);
+      const bool runs = tuner.model().at(kind, algorithm, NcclProtocol::simple).bandwidth_gbps > 0;
+      const NcclAlgorithm used = runs ? algorithm : NcclAlgorithm::ring;
+      nccl::GraphResult graph = nccl::graph_of(searched.result, used);
+      reroute(searched.system, broken->links, &graph);
+      const auto add = [&](NodeTraffic* traffic) {
+        add_traffic(searched.system, graph, nccl::graph_of(tuner.search(), used).channels, kind,
+                    used, group.ranks, group.nodes, traffic);
+      };
+      add(&together);
+      if (member.mask >> broken->gpu & 1) add(&own);
+    }
+    slow_down(cluster.machine, broken->links, &together);
+    double before = 0, now = 0;
+    for (const LinkLoad& load : out->loads) before = std::max(before, load.seconds);
+    for (const auto& [place, link] : own.links) {
+      const NodeTraffic::Link& shared = together.links.at(place);
+      const double seconds = shared.bytes / (shared.gbps * 1e9);
+      keep_worst(out->loads, {resource_of(shared.type), shared.bytes, seconds});
+      now = std::max(now, seconds);
+    }
+    out->lost = std::max(0.0, now - before);
+  }
 };
 
 Collectives::Collectives(const Cluster& cluster, Mesh mesh, CollectiveOptions options)
     : impl_(std::make_unique<Impl>(cluster, mesh, std::move(options))) {}
 
 Collectives::~Collectives() = default;
+
+void Collectives::break_links(std::optional<BrokenNode> broken) {
+  impl_->broken = std::move(broken);
+  for (std::optional<AxisPlan>& plan : impl_->plans) {
+    if (plan) plan->loads.clear();
+  }
+}
 
 int Collectives::ranks(Axis axis) const { return impl_->mesh.size(axis); }
 
@@ -231,17 +293,17 @@ int siblings_of(const AxisPlan& plan) {
 
 // A time that was measured, or fitted to measurements, with `siblings` communicators on the nodes.
 // Where more share them, their common links still bound it from below; else what it was measured to
-// take is what its links took.
+// take is what its links took. `lost` by a broken link comes on top, and is in the loads already.
 void use_time(const AxisPlan& plan, Seconds seconds, int siblings, Provenance provenance,
-              CollectiveCost* cost) {
+              Seconds lost, CollectiveCost* cost) {
   const bool alone = siblings == siblings_of(plan);
   cost->seconds = seconds;
   cost->provenance = provenance;
   for (LinkLoad& load : cost->loads) {
     if (alone) {
-      load.seconds = std::min(load.seconds, cost->seconds);
-    } else if (load.seconds > cost->seconds) {
-      cost->seconds = load.seconds;
+      load.seconds = std::min(load.seconds, cost->seconds + lost);
+    } else if (load.seconds - lost > cost->seconds) {
+      cost->seconds = load.seconds - lost;
       cost->provenance = worse(cost->provenance, Provenance::modelled);
     }
   }
@@ -292,12 +354,13 @@ CollectiveCost Collectives::cost(Axis axis, CollectiveKind kind, Bytes bytes, Dt
                  choice.launch.channels, choice.launch.threads, choice.time_us};
   const double size = static_cast<double>(bytes);
   const double wire = wire_factor(choice.protocol);
-  const UnitLoads& unit = impl_->loads(plan, kind, choice.algorithm);
+  const UnitLoads& unit = impl_->loads(axis, plan, kind, choice.algorithm);
+  const Seconds lost = unit.lost * size * wire;
   const double delay_us = fabric_delay_us(impl_->cluster, *group, kind, choice.algorithm);
   cost.seconds = (choice.time_us + delay_us) * 1e-6;
   for (const LinkLoad& load : unit.loads) {
     cost.loads.push_back({load.resource, load.bytes * size * wire, load.seconds * size * wire});
-    cost.seconds = std::max(cost.seconds, cost.loads.back().seconds);
+    cost.seconds = std::max(cost.seconds, cost.loads.back().seconds - lost);
   }
   const double wire_us = slowest->wire_us(kind, choice.algorithm, choice.protocol, bytes);
   const double latency_us = choice.time_us - wire_us + delay_us;
@@ -317,10 +380,10 @@ CollectiveCost Collectives::cost(Axis axis, CollectiveKind kind, Bytes bytes, Dt
   }
   if (cost.measured) {
     use_time(plan, cost.measured->seconds, cost.measured->siblings, cost.measured->provenance(),
-             &cost);
+             lost, &cost);
   } else if (correction != nullptr) {
     const Seconds corrected = corrected_us(*correction, cost.predicted) * 1e-6;
-    use_time(plan, corrected, 1, Provenance::modelled, &cost);
+    use_time(plan, corrected, 1, Provenance::modelled, lost, &cost);
     cost.corrected = true;
     impl_->corrected_classes.insert(cost.network_class);
   }
@@ -338,6 +401,7 @@ CollectiveCost Collectives::cost(Axis axis, CollectiveKind kind, Bytes bytes, Dt
   cost.hbm_bytes = ring_volume(kind, ranks) * size * (1 + 2 * wire);
   cost.bytes_sent_intra = unit.sent_intra * size;
   cost.bytes_sent_inter = unit.sent_inter * size;
+  cost.seconds += lost;
   cost.busbw_gbps = bus_bandwidth_gbps(kind, bytes, cost.seconds, ranks);
   if (cost.measured) return cost;
   if (sms == 0) cost.provenance = Provenance::assumed;  // a GPU nobody named: SMs held not known

@@ -17,6 +17,7 @@
 #include "base/provenance.hpp"
 #include "base/units.hpp"
 #include "sim/collectives/algorithms.hpp"
+#include "sim/collectives/broken_links.hpp"
 #include "sim/collectives/corrections.hpp"
 #include "sim/collectives/measured.hpp"
 #include "sim/collectives/nccl/environment.hpp"
@@ -92,6 +93,9 @@ class Collectives {
   // bytes: nccl-tests' size (whole tensor; gathered tensor; unreduced input).
   CollectiveCost cost(Axis axis, CollectiveKind kind, Bytes bytes, Dtype dtype,
                       Reduction reduction) const;
+
+  // From now on costs are of the communicators that this GPU is in; nothing: all links are whole.
+  void break_links(std::optional<BrokenNode> broken);
 
   // Ranks, nodes and search result of an axis, for people.
   std::string describe(Axis axis) const;
