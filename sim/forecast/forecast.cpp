@@ -134,12 +134,25 @@ void add_construction(Engine& engine, Forecast& f) {
       seconds * 1e3));
 }
 
+// Nodes of another machine whose GPUs are too small.
+void add_machine_notes(Forecast& f) {
+  for (const auto& [name, cluster] : f.resolved.other_machines) {
+    if (fits(f.report.memory, cluster.machine.gpu.memory_bytes)) continue;
+    f.report.notes.push_back(
+        fmt::format("does not fit into the {:.1f} GB of {}, the machine of "
+                    "perturbed nodes",
+                    static_cast<double>(cluster.machine.gpu.memory_bytes) / 1e9,
+                    cluster.machine.gpu.full_name));
+  }
+}
+
 // The same step once more, with what is wrong with some ranks.
 void add_perturbed(Forecast& f, Engine& engine, const std::vector<int>& programs) {
   f.perturbed = perturb(f.schedule, f.costs, engine, f.report.step_time,
                         {.perturbations = f.resolved.perturbations,
                          .timeout = f.resolved.nccl_timeout,
-                         .programs = programs});
+                         .programs = programs,
+                         .other = other_costs(f.schedule, f.resolved)});
   PerturbedStep& step = f.perturbed->report;
   if (!step.torn_down) {
     step.samples_per_second = f.report.samples_per_step / step.step_time;
@@ -195,6 +208,7 @@ Forecast forecast(Resolved resolved) {
                              " has no first step of its own: this is the steady "
                              "one, alone, with an idle machine before it");
   }
+  add_machine_notes(f);
   if (!r.perturbations.empty()) add_perturbed(f, *engine, reported_programs(f));
   return f;
 }

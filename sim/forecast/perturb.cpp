@@ -8,6 +8,8 @@ namespace stepcast {
 
 namespace {
 
+constexpr double most_draws = 2e6;  // ranks x ops of a step: some tenths of a second
+
 class PerturbRun {
  public:
   PerturbRun(const Schedule& schedule, const CostTable& costs, Engine& engine,
@@ -19,7 +21,8 @@ class PerturbRun {
     for (const Perturbation& p : options_.perturbations) step.asked.push_back(p.text);
     step.before = before;
     step.timeout = options_.timeout;
-    classes_ = rank_classes(base_, options_.perturbations, options_.folding);
+    classes_ =
+        rank_classes(base_, options_.perturbations, options_.folding, options_.other.of_rank);
     const bool missing = any([](const RankClass& c) { return c.missing; });
     const bool late = any([](const RankClass& c) { return c.late > 0; });
     step.once = missing || late;
@@ -29,8 +32,8 @@ class PerturbRun {
     std::vector<RankClass> all_there = classes_;
     for (RankClass& each : all_there) each.missing = false;
     result_.schedule = split_roles(base_, all_there);
-    result_.costs = split_costs(base_costs_, base_, all_there);
-    const bool slow = any([](const RankClass& c) { return c.speed < 1; });
+    result_.costs = split_costs(base_costs_, base_, all_there, options_.other.tables);
+    const bool slow = any([](const RankClass& c) { return c.speed < 1 || c.costs > 0; });
     step.step_time = before;
     if (slow || !step.once) {
       result_.timeline = engine_.run(result_.schedule, result_.costs, options());
@@ -42,6 +45,7 @@ class PerturbRun {
       if (late) come_late();
       read_waits();
     }
+    if (!step.torn_down) add_jitter();
     if (step.torn_down) step.step_time = step.ended_at;
     step.goodput = step.torn_down ? 0 : step.before / step.step_time;
     return std::move(result_);
@@ -87,6 +91,57 @@ class PerturbRun {
     result_.report.step_time += result_.timeline->period() - idle.period();
   }
 
+  // On top of all else, as if it met nothing but the step's solo times.
+  void add_jitter() {
+    for (const Perturbation& p : options_.perturbations) {
+      if (p.kind != Perturbation::Kind::jitter) continue;
+      if (!can_jitter(base_)) {
+        throw InputError("perturb: jitter is of steps in which all ranks run the same program");
+      }
+      const Seconds still = jitter_folded(base_, base_costs_, {});
+      JitteredStep& jitter = result_.report.jitter.emplace();
+      jitter.persistent = p.jitter.persistent;
+      jitter.kernel = p.jitter.kernel;
+      jitter.expected = jitter_folded(base_, base_costs_, p.jitter) - still;
+      const double draws = static_cast<double>(base_.roles.front().steps.back().ops.size()) *
+                           base_.mesh.world_size();
+      if (draws <= most_draws) {
+        jitter.drawn = jitter_of_ranks(base_, base_costs_, p.jitter) - still;
+      }
+      result_.report.step_time += jitter.expected;
+    }
+  }
+
+  // What ops of classes with costs of their own take longer, each alone, a step.
+  void describe_costs(int program) {
+    for (std::size_t c = 0; c < classes_.size(); ++c) {
+      const RankClass& each = classes_[c];
+      if (each.costs == 0) continue;
+      const CostTable& own = options_.other.tables[static_cast<std::size_t>(each.costs - 1)];
+      std::map<std::string, Seconds> more;
+      const std::vector<Op>& ops = base_.roles[static_cast<std::size_t>(each.role)]
+                                       .steps[static_cast<std::size_t>(program)]
+                                       .ops;
+      for (std::size_t i = 0; i < ops.size(); ++i) {
+        const auto index = static_cast<OpIndex>(i);
+        const Seconds solo = own.cost(each.role, program, index).solo / each.speed;
+        const Seconds before = base_costs_.cost(each.role, program, index).solo;
+        if (ops[i].kind == OpKind::compute) {
+          more["kernels"] += solo - before;
+        } else if (ops[i].kind == OpKind::collective) {
+          more[std::string(to_string(ops[i].collective))] +=
+              own.cost(each.role, program, index).solo - before;
+        }
+      }
+      std::vector<PeerWait>& slower = result_.report.classes[c].slower;
+      for (const auto& [what, seconds] : more) {
+        if (seconds > 1e-9) slower.push_back({what, seconds});
+      }
+      std::stable_sort(slower.begin(), slower.end(),
+                       [](const PeerWait& a, const PeerWait& b) { return a.seconds > b.seconds; });
+    }
+  }
+
   // Classes of one role share its program: names are made once.
   const std::vector<std::string>& names(std::size_t of_class, int program) {
     const std::pair key{classes_[of_class].role, program};
@@ -118,6 +173,7 @@ class PerturbRun {
       row.waited = peer_wait_time(timeline, static_cast<int>(c));
     }
     const StepSpan& last = timeline.steps.back();
+    describe_costs(last.program_index);
     for (const Span& span : timeline.spans) {
       if (span.peer_wait <= 0 || span.end - span.issued <= step.timeout) continue;
       if (span.step + 1 != static_cast<std::int32_t>(timeline.steps.size())) continue;
@@ -128,7 +184,7 @@ class PerturbRun {
 
   void stall() {
     result_.schedule = split_roles(base_, classes_);
-    result_.costs = split_costs(base_costs_, base_, classes_);
+    result_.costs = split_costs(base_costs_, base_, classes_, options_.other.tables);
     result_.timeline.reset();
     const RunOptions run = alone(true);
     try {

@@ -73,12 +73,15 @@ struct RankState {
   double speed = 1;
   Seconds late = 0;
   bool missing = false;
-  bool is_perturbed() const { return missing || late > 0 || speed < 1; }
+  std::int32_t costs = 0;
+  bool is_perturbed() const { return missing || late > 0 || speed < 1 || costs > 0; }
 };
 
 std::vector<RankState> rank_states(const Schedule& schedule,
-                                   const std::vector<Perturbation>& perturbations) {
+                                   const std::vector<Perturbation>& perturbations,
+                                   const std::vector<std::int32_t>& costs_of_rank) {
   std::vector<RankState> states(at(schedule.mesh.world_size()));
+  for (std::size_t r = 0; r < costs_of_rank.size(); ++r) states[r].costs = costs_of_rank[r];
   for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
     const Role& role = schedule.roles[r];
     for (int i = 0; i < role.rank_count; ++i) {
@@ -92,6 +95,9 @@ std::vector<RankState> rank_states(const Schedule& schedule,
         case Perturbation::Kind::slow: state.speed = p.speed; break;
         case Perturbation::Kind::late: state.late = p.late; break;
         case Perturbation::Kind::missing: state.missing = true; break;
+        case Perturbation::Kind::link:
+        case Perturbation::Kind::machine:
+        case Perturbation::Kind::jitter: break;  // in the costs; of all ranks
       }
     }
   }
@@ -136,14 +142,14 @@ void name_classes(const Schedule& schedule, const std::vector<RankState>& states
 }  // namespace
 
 std::vector<RankClass> rank_classes(const Schedule& schedule,
-                                    const std::vector<Perturbation>& perturbations,
-                                    Folding folding) {
-  const std::vector<RankState> states = rank_states(schedule, perturbations);
-  using Key = std::tuple<std::int32_t, double, Seconds, bool>;
+                                    const std::vector<Perturbation>& perturbations, Folding folding,
+                                    const std::vector<std::int32_t>& costs_of_rank) {
+  const std::vector<RankState> states = rank_states(schedule, perturbations, costs_of_rank);
+  using Key = std::tuple<std::int32_t, double, Seconds, bool, std::int32_t>;
   Numbered<Key> numbered;
   Colours colours;
   for (const RankState& s : states)
-    colours.push_back(numbered({s.role, s.speed, s.late, s.missing}));
+    colours.push_back(numbered({s.role, s.speed, s.late, s.missing, s.costs}));
   if (folding == Folding::none) {
     std::iota(colours.begin(), colours.end(), 0);
   } else {
@@ -158,6 +164,7 @@ std::vector<RankClass> rank_classes(const Schedule& schedule,
     mine.speed = state.speed;
     mine.late = state.late;
     mine.missing = state.missing;
+    mine.costs = state.costs;
     mine.perturbed = state.is_perturbed();
     mine.ranks.push_back(static_cast<std::int32_t>(r));
   }
@@ -208,16 +215,43 @@ std::int32_t slowed(CostTable& table, std::int32_t index, double speed) {
   return static_cast<std::int32_t>(table.costs.size()) - 1;
 }
 
+// Adds the costs of a table to another; they begin at the index that is returned.
+std::int32_t append(CostTable& into, const CostTable& from) {
+  std::vector<ResourceIndex> resources;
+  for (const Name& name : from.resources) resources.push_back(into.resource(name));
+  const auto first_demand = static_cast<std::int32_t>(into.demands.size());
+  for (const Demand& demand : from.demands) {
+    into.demands.push_back({resources[at(demand.resource)], demand.seconds});
+  }
+  const auto first_segment = static_cast<std::int32_t>(into.segments.size());
+  for (Segment segment : from.segments) {
+    segment.demands.first += first_demand;
+    into.segments.push_back(segment);
+  }
+  const auto first_cost = static_cast<std::int32_t>(into.costs.size());
+  for (OpCost cost : from.costs) {
+    cost.segments.first += first_segment;
+    into.costs.push_back(cost);
+  }
+  return first_cost;
+}
+
 }  // namespace
 
 CostTable split_costs(const CostTable& costs, const Schedule& schedule,
-                      const std::vector<RankClass>& classes) {
+                      const std::vector<RankClass>& classes, const std::vector<CostTable>& others) {
   CostTable split = costs;
   split.cost_of.clear();
+  std::vector<std::int32_t> first_of;  // of the other tables
+  for (const CostTable& other : others) first_of.push_back(append(split, other));
   std::map<std::pair<double, std::int32_t>, std::int32_t> slow;  // speed, cost -> its slow twin
   for (const RankClass& each : classes) {
-    auto& programs = split.cost_of.emplace_back(costs.cost_of[at(each.role)]);
+    const CostTable& own = each.costs == 0 ? costs : others[at(each.costs - 1)];
+    auto& programs = split.cost_of.emplace_back(own.cost_of[at(each.role)]);
     for (std::size_t p = 0; p < programs.size(); ++p) {
+      for (std::int32_t& index : programs[p]) {
+        if (each.costs > 0 && index >= 0) index += first_of[at(each.costs - 1)];
+      }
       if (each.missing) programs[p].clear();
       if (each.speed == 1) continue;
       const std::vector<Op>& ops = schedule.roles[at(each.role)].steps[p].ops;

@@ -19,6 +19,7 @@
 // need no more: roles meet in communicators.
 // Tested by tests/unit/forecast/perturb_test.cpp, which also runs every rank as its own role.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct RankClass {
   double speed = 1;
   Seconds late = 0;
   bool missing = false;
+  std::int32_t costs = 0;  // 0: as before, k: the k-th other cost table (perturbed_costs.hpp)
 };
 
 enum class Folding : std::uint8_t {
@@ -43,17 +45,20 @@ enum class Folding : std::uint8_t {
   none  // every rank a class of its own: what folding is tested against
 };
 
-// Perturbed classes first, then by their lowest rank.
+// Perturbed classes first, then by their lowest rank. `costs_of_rank`: OtherCosts::of_rank.
 std::vector<RankClass> rank_classes(const Schedule& schedule,
                                     const std::vector<Perturbation>& perturbations,
-                                    Folding folding = Folding::classes);
+                                    Folding folding = Folding::classes,
+                                    const std::vector<std::int32_t>& costs_of_rank = {});
 
 // A role for each class. The programs of missing ranks are empty.
 Schedule split_roles(const Schedule& schedule, const std::vector<RankClass>& classes);
 // Costs for it. At a speed of 0.8 every compute op takes 1 / 0.8, and asks as much more of SMs and
-// memory; collectives and copies go as before.
+// memory; collectives and copies go as before. Classes with costs of their own take them from
+// `others`.
 CostTable split_costs(const CostTable& costs, const Schedule& schedule,
-                      const std::vector<RankClass>& classes);
+                      const std::vector<RankClass>& classes,
+                      const std::vector<CostTable>& others = {});
 
 // "16, 18..23", at most `runs` of them: "1, 9, 25 and 2045 more".
 std::string rank_text(const std::vector<std::int32_t>& ranks, int runs = 3);

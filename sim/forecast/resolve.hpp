@@ -2,6 +2,7 @@
 // From what the user said to what is simulated: names are looked up, defaults are filled in, and
 // what contradicts itself is refused with the place where it was said.
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,11 +26,12 @@ struct Resolved {
   LoaderRates loader;     // where step.loader.modelled
   MeasuredDevice device;  // of the calibration
   std::vector<Perturbation> perturbations;
-  Seconds nccl_timeout = 600;      // PyTorch's default of process groups with NCCL
-  AllocatorOptions allocator;      // its capacity is not set here
-  CollectiveOptions collectives;   // NCCL's version and variables, measured times
-  bool first_step = false;         // report the first step, not the steady one
-  std::vector<std::string> notes;  // what was mapped or chosen for the user
+  std::map<std::string, Cluster> other_machines;  // the cluster if it were of that machine
+  Seconds nccl_timeout = 600;                     // PyTorch's default of process groups with NCCL
+  AllocatorOptions allocator;                     // its capacity is not set here
+  CollectiveOptions collectives;                  // NCCL's version and variables, measured times
+  bool first_step = false;                        // report the first step, not the steady one
+  std::vector<std::string> notes;                 // what was mapped or chosen for the user
 };
 
 // Throws InputError.

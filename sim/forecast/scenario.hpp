@@ -312,7 +312,8 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
         s.sync_after_forward);
   visit(perturbing.word("perturb",
                         "rank=17:late=5s, rank=17:missing, rank=8-15:slow=0.8, node=3:...; "
-                        "may be said several times"),
+                        "links: node=3,nic=2:slow=0.5, ...:down, rail=2:..., rank=17,nvlink:..., "
+                        "rank=17,pcie:...; node=3:machine=NAME; all:jitter=0.01/0.05; repeatable"),
         s.perturb);
   visit(perturbing.range("nccl_timeout",
                          "seconds until a stalled collective ends the job "

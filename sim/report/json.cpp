@@ -78,14 +78,17 @@ Json memory_json(const Report& r) {
 Json class_json(const PerturbedClass& row) {
   Json waits = Json::array();
   for (const PeerWait& wait : row.waits) waits.push_back({{"op", wait.op}, {"s", wait.seconds}});
+  Json slower = Json::array();
+  for (const PeerWait& each : row.slower) {
+    slower.push_back({{"op", each.op}, {"s", each.seconds}});
+  }
   Json stall;
   if (!row.stalled_at.empty()) {
     stall = {{"op", row.stalled_at}, {"since_s", row.stalled_since}, {"for", row.stalled_for}};
   }
-  return {{"name", row.name},       {"ranks", row.ranks},
-          {"count", row.count},     {"perturbed", row.perturbed},
-          {"waited_s", row.waited}, {"waits", waits},
-          {"stalled", stall}};
+  return {{"name", row.name},           {"ranks", row.ranks},     {"count", row.count},
+          {"perturbed", row.perturbed}, {"waited_s", row.waited}, {"waits", waits},
+          {"slower", slower},           {"stalled", stall}};
 }
 
 Json perturbed_json(const Report& r) {
@@ -97,6 +100,13 @@ Json perturbed_json(const Report& r) {
   if (p.torn_down) {
     timed_out = {{"op", p.timed_out_at}, {"timeout_s", p.timeout}, {"job_ends_s", p.ended_at}};
   }
+  Json jitter;
+  if (p.jitter) {
+    jitter = {{"persistent", p.jitter->persistent},
+              {"kernel", p.jitter->kernel},
+              {"expected_s", p.jitter->expected},
+              {"drawn_s", p.jitter->drawn ? Json(*p.jitter->drawn) : Json()}};
+  }
   return {{"asked", p.asked},
           {"once", p.once},
           {"step_time_s", p.torn_down ? Json() : Json(p.step_time)},
@@ -105,6 +115,7 @@ Json perturbed_json(const Report& r) {
           {"samples_per_s", p.samples_per_second},
           {"tokens_per_s", r.images ? Json() : Json(p.tokens_per_second)},
           {"timed_out", timed_out},
+          {"jitter", jitter},
           {"classes", classes}};
 }
 

@@ -1,7 +1,9 @@
 #pragma once
-// The same step with some ranks slow, late or missing: what it loses, and where each class of rank
-// waits for the others. sim/forecast fills it; the page and the JSON document print it.
+// The same step with some ranks slow, late or missing, or links broken: what it loses, and where
+// each class of rank waits for the others. sim/forecast fills it; the page and the JSON document
+// print it.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,10 +28,19 @@ struct PerturbedClass {
   // may have run beside: a gather that was prefetched waits early.
   Seconds waited = 0;
   std::vector<PeerWait> waits;  // longest first
+  // What its broken links, or another machine, make longer, each op alone: "all_reduce", "kernels".
+  std::vector<PeerWait> slower;
   // A step that never ends: where the class stands, since when, and for whom. Empty otherwise.
   std::string stalled_at;
   Seconds stalled_since = 0;
   std::vector<std::string> stalled_for;
+};
+
+// Kernels that vary over ranks: what the step loses by it, on average and in one draw of all ranks.
+struct JitteredStep {
+  double persistent = 0, kernel = 0;  // standard deviations
+  Seconds expected = 0;
+  std::optional<Seconds> drawn;  // unless that would take long
 };
 
 struct PerturbedStep {
@@ -47,6 +58,7 @@ struct PerturbedStep {
   Seconds ended_at = 0;
   std::string timed_out_at;  // the collective
   std::vector<PerturbedClass> classes;
+  std::optional<JitteredStep> jitter;  // in step_time with what is expected
 
   Seconds lost() const { return step_time - before; }
 };

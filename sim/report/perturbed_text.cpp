@@ -38,6 +38,17 @@ std::string class_line(const PerturbedClass& row, bool torn_down) {
   return line + "\n";
 }
 
+// "  ranks 24..31, a step: all_gather 10.3 ms longer, reduce_scatter 5.1 ms longer"
+std::string slower_line(const PerturbedClass& row) {
+  if (row.slower.empty()) return "";
+  std::string text = fmt::format("  {}, a step:", row.name);
+  for (std::size_t i = 0; i < row.slower.size(); ++i) {
+    text += fmt::format("{} {} {} longer", i == 0 ? "" : ",", row.slower[i].op,
+                        human_seconds(row.slower[i].seconds));
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string to_text(const PerturbedStep& step) {
@@ -56,6 +67,14 @@ std::string to_text(const PerturbedStep& step) {
                     grouped(images ? step.samples_per_second : step.tokens_per_second),
                     images ? "images" : "tokens");
   }
+  if (step.jitter) {
+    text += fmt::format("  jitter {} persistent, {} a kernel: {} of it expected{}\n",
+                        percent(step.jitter->persistent), percent(step.jitter->kernel),
+                        human_seconds(step.jitter->expected),
+                        step.jitter->drawn ? fmt::format(", {} in one draw of all ranks",
+                                                         human_seconds(*step.jitter->drawn))
+                                           : "");
+  }
   const bool shows_waits = std::any_of(step.classes.begin(), step.classes.end(),
                                        [](const PerturbedClass& c) { return c.waited > 0; });
   text += fmt::format("  {:<28}{:>7}{}\n", "ranks", "GPUs",
@@ -63,6 +82,9 @@ std::string to_text(const PerturbedStep& step) {
   constexpr std::size_t most_classes = 16;
   for (std::size_t i = 0; i < std::min(most_classes, step.classes.size()); ++i) {
     text += class_line(step.classes[i], step.torn_down);
+  }
+  for (std::size_t i = 0; i < std::min(most_classes, step.classes.size()); ++i) {
+    text += slower_line(step.classes[i]);
   }
   if (step.classes.size() > most_classes) {
     text +=
