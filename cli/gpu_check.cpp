@@ -13,7 +13,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,8 +41,6 @@
 #include "validate/calibrate.hpp"
 #include "validate/compare.hpp"
 #include "validate/durations.hpp"
-
-extern char** environ;  // NOLINT(readability-identifier-naming): POSIX's name
 
 namespace stepcast::cli {
 
@@ -228,29 +225,22 @@ class Checks {
     return list.substr(0, list.find(','));
   }
 
+  // fork and exec, not posix_spawn with an environment of its own making: a program that names
+  // `environ` owns a copy of it, and Open MPI's libraries, opened with RTLD_DEEPBIND, would look at
+  // libc's (runtime/mpi/open.cpp).
   pid_t spawn(const std::vector<std::string>& words, const std::map<std::string, std::string>& add,
               const std::string& log) {
-    std::vector<std::string> variables;
-    for (char** at = environ; *at != nullptr; ++at) {
-      const std::string entry = *at;
-      if (add.find(entry.substr(0, entry.find('='))) == add.end()) variables.push_back(entry);
-    }
-    for (const auto& [name, value] : add) variables.push_back(name + "=" + value);
     std::vector<char*> argv;
-    std::vector<char*> envp;
     for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-    for (const std::string& entry : variables) envp.push_back(const_cast<char*>(entry.c_str()));
     argv.push_back(nullptr);
-    envp.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    pid_t pid = -1;
-    const int code = posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), envp.data());
-    posix_spawn_file_actions_destroy(&actions);
-    if (code != 0) throw std::runtime_error("the second process does not start");
-    return pid;
+    const pid_t pid = fork();
+    if (pid < 0) throw std::runtime_error("the second process does not start");
+    if (pid > 0) return pid;
+    const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    if (file < 0 || dup2(file, 1) < 0 || dup2(file, 2) < 0) _exit(127);
+    for (const auto& [name, value] : add) setenv(name.c_str(), value.c_str(), 1);
+    execv(argv[0], argv.data());
+    _exit(127);
   }
 
   // False when they did not end in time: they are ended.

@@ -119,7 +119,7 @@ TEST_CASE("a step that does not fit is printed, then one line says what would, a
 }
 
 TEST_CASE(
-    "gradients that are never reduced: one line with bucket, parameter, ranks, cure; exit 3") {
+    "gradients that are never reduced: one line with bucket, parameter, ranks, cure, exit 3") {
   const std::string step = "simulate --model gpt2 --cluster dgx-h100 --strategy ddp";
   const std::string unused = " --unused-parameters '*h.3.ln_1.*'";
   const Output everywhere = run(step + unused);

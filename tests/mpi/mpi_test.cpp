@@ -55,7 +55,7 @@ TEST_CASE("replay under mpirun prints the page of simulate") {
   CHECK(ran.at("collectives").size() == forecast.at("collectives").size());
 }
 
-TEST_CASE("a calibration of two processes is read by simulate; validate compares with it") {
+TEST_CASE("a calibration of two processes is read by simulate, validate compares with it") {
   const TemporaryFile file(".toml", "");
   const std::string two = "launch -n 2 ";
   const Output measured =

@@ -131,7 +131,7 @@ TEST_CASE("V18: what DeepSpeed's buckets take, by differences") {
 }
 
 TEST_CASE(
-    "V20: ZeRO-3 gathers for every linear layer and is slower than FSDP2; leaf modules cure it") {
+    "V20: ZeRO-3 gathers for every linear layer and is slower than FSDP2, leaf modules cure it") {
   // A block of Llama has 7 linear layers and 2 norms (these stay gathered), and FSDP2 one gather a
   // block. The thread gives no times: the sign, and at least 10 %.
   const Report zero3 = told("zero3-gathers");

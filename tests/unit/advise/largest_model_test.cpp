@@ -42,7 +42,7 @@ TEST_CASE("the largest model fits and one layer more does not, under each strate
   }
 }
 
-TEST_CASE("80 GB hold 5.3e9 parameters by 16 bytes each; under DDP 3 to 4e9 in practice") {
+TEST_CASE("80 GB hold 5.3e9 parameters by 16 bytes each, under DDP 3 to 4e9 in practice") {
   // 79.11 GiB / 16 B. The sources say 5.0e9 of 80e9 B and about 3 to 4e9.
   const std::vector<LargestModel> list = largest_models(scenario(), 8, 1);
   CHECK(list[0].by_states_alone == doctest::Approx(5.309e9).epsilon(0.001));

@@ -121,7 +121,7 @@ TEST_CASE("unfused attention moves the square of scores through memory as well")
   }
 }
 
-TEST_CASE("attention has two directions; anything else is our own mistake") {
+TEST_CASE("attention has two directions, anything else is our own mistake") {
   CHECK_THROWS_AS(attention("a", KernelKind::gemm, Dtype::bf16, 1, 1, 1, 1, 1, 1, false),
                   std::logic_error);
 }

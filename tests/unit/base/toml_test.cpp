@@ -127,7 +127,7 @@ TEST_CASE("a value of another type is refused with what it is and what it should
         "m.toml:1: x: is true or false; accepted: an array of arrays of strings and numbers");
 }
 
-TEST_CASE("an integer may be written as a float: 5e8, 8.0, to 2^53; a fraction is none") {
+TEST_CASE("an integer may be written as a float: 5e8, 8.0, to 2^53, a fraction is none") {
   CHECK(parse("x = 5e8").integer("x", {1, 1e15}) == 500'000'000);
   CHECK(parse("x = 8.0").integer_or("x", 1, {}) == 8);
   CHECK(parse("x = -2e3").optional_integer("x", {}) == -2000);

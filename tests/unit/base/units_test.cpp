@@ -36,7 +36,7 @@ TEST_CASE("what is no dtype is not read as one") {
   }
 }
 
-TEST_CASE("an element has the size of its storage; tf32 is stored as fp32") {
+TEST_CASE("an element has the size of its storage, tf32 is stored as fp32") {
   CHECK(bytes_per_element(Dtype::fp64) == 8);
   CHECK(bytes_per_element(Dtype::fp32) == 4);
   CHECK(bytes_per_element(Dtype::tf32) == 4);

@@ -48,7 +48,7 @@ TEST_CASE("between two sizes the time is interpolated in log-log, outside it is 
   CHECK_FALSE(table.find(CollectiveKind::all_reduce, 8, 2, 1 << 20));
 }
 
-TEST_CASE("two logs become one series; what is written reads back") {
+TEST_CASE("two logs become one series, what is written reads back") {
   MeasuredTable table;
   NcclTestsLog log;
   log.file = "dir/a.log";

@@ -241,7 +241,7 @@ TEST_CASE("launcher prefixes, lost hashes, exponents and noise do no harm") {
   }
 }
 
-TEST_CASE("an in-place-only row fills the in-place half; a cut row is skipped and said") {
+TEST_CASE("an in-place-only row fills the in-place half, a cut row is skipped and said") {
   const NcclTestsLog log = read_nccl_tests_log(
       "all_reduce_perf\n  1048576  262144  float  sum  -1  50.50  20.76  38.93  0\n"
       "  2097152  524288  float  sum  -1  50.50  20.76\n",

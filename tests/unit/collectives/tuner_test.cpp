@@ -110,7 +110,7 @@ TEST_CASE("DGX H100: NVLS all-reduce by hand, and not for averages or 8-bit type
   CHECK(choose(Dtype::fp32, Reduction::max).algorithm == NcclAlgorithm::ring);
 }
 
-TEST_CASE("broadcast and reduce are rings; NVLS gathers whatever the reduction") {
+TEST_CASE("broadcast and reduce are rings, NVLS gathers whatever the reduction") {
   const nccl::Tuner tuner = dgx_h100();
   for (const CollectiveKind f : {CollectiveKind::broadcast, CollectiveKind::reduce}) {
     for (const std::int64_t bytes : {kib, mib, gib}) {

@@ -82,7 +82,7 @@ TEST_CASE("what a framework does not have is refused") {
   CHECK_THROWS_AS(total(VolumeStrategy::ddp, 4, VolumeSync::last_free), InputError);
 }
 
-TEST_CASE("hybrid sharding keeps all-gathers in the node; only a shard is all-reduced between") {
+TEST_CASE("hybrid sharding keeps all-gathers in the node, only a shard is all-reduced between") {
   VolumeOptions o;
   o.parameters = 7e9;
   for (const auto& [replicas, inter] :

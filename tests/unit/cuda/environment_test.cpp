@@ -63,7 +63,7 @@ TEST_CASE("Slurm's first host is where rank 0 is") {
   CHECK(first_host("single") == "single");
 }
 
-TEST_CASE("mpirun's variables are read; one rank needs no address") {
+TEST_CASE("mpirun's variables are read, one rank needs no address") {
   const auto j = job({{"OMPI_COMM_WORLD_RANK", "0"},
                       {"OMPI_COMM_WORLD_SIZE", "1"},
                       {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}});

@@ -111,7 +111,7 @@ TEST_CASE("the timeline of every op, in the order that the schedule promises") {
   CHECK(cluster.aborted() == 0);
 }
 
-TEST_CASE("streams have the schedule's priorities, as far as CUDA's reach; ranges its op names") {
+TEST_CASE("streams have the schedule's priorities, as far as CUDA's reach, ranges its op names") {
   FakeCluster cluster({1});
   ScheduleBuilder b("priorities", Mesh{1, 1});
   const StreamIndex usual = b.stream("compute");

@@ -57,7 +57,7 @@ TEST_CASE("the earliest collective that somebody waits in is named, with who is 
         "entered; rank 3 is gone (last seen at backward.reduce_scatter.layers.0 (step 0))");
 }
 
-TEST_CASE("several missing ranks are listed; one that has ended says so") {
+TEST_CASE("several missing ranks are listed, one that has ended says so") {
   const Schedule s = hsdp();
   std::vector<RankStanding> ranks(4);
   ranks[0] = {false, false, {0, 0, 0, 1}, {at(1), entered(1, 8)}};
@@ -78,7 +78,7 @@ TEST_CASE("ranks that entered different collectives are both named") {
         "(backward.reduce_scatter.layers.0 (step 0))");
 }
 
-TEST_CASE("where all have entered it is the transport; where nobody has, all are told") {
+TEST_CASE("where all have entered it is the transport, where nobody has, all are told") {
   const Schedule s = hsdp();
   std::vector<RankStanding> ranks(4);
   ranks[2] = {false, false, {0, 0, 0, 0}, {entered(0, 16), at(0)}};

@@ -146,7 +146,7 @@ TEST_CASE("A lane that blocks on the device does not hold its lock meanwhile") {
   });
 }
 
-TEST_CASE("A file op occupies its lane; two lanes that read share the storage") {
+TEST_CASE("A file op occupies its lane, two lanes that read share the storage") {
   SmallProgram p;
   p.lane("loader0");
   p.storage("read0", {.solo = 1, .demands = {{"storage", 1}}});

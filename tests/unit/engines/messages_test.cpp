@@ -64,7 +64,7 @@ TEST_CASE("A ring of one loop takes steps * (latency + bytes / ranks / rate)") {
   CHECK(time(MessagesOp::reduce_scatter) == doctest::Approx(3 * 55 * us).epsilon(1e-6));
 }
 
-TEST_CASE("One slow link paces the whole ring; the closed form's slowest link") {
+TEST_CASE("One slow link paces the whole ring, the closed form's slowest link") {
   // 4 ranks, all-gather of 4 MB: three steps of 1 MB. Link 0 at 10 GB/s (100 us a message), the
   // others 50 us, no latency. Link 0 sends three messages without a break: 300 us; the last one of
   // them has gone its three hops, so nothing comes after. But its third message had to be there:

@@ -128,7 +128,7 @@ TEST_CASE("A host that waits for a collective lets the other role come to it") {
 }
 
 TEST_CASE(
-    "Two roles that cross their collectives deadlock; the message names op, unit and who is "
+    "Two roles that cross their collectives deadlock, the message names op, unit and who is "
     "missing") {
   SmallProgram p;
   p.role("gpu0", 0, 1);

@@ -29,7 +29,7 @@ TEST_CASE("A task alone is at full speed, two that want all of a resource at hal
   CHECK(speeds({{{0, 1.0}}, {{1, 1.0}}}) == std::vector<double>{1, 1});
 }
 
-TEST_CASE("Who wants less than the fair part gets it; the others share what is left") {
+TEST_CASE("Who wants less than the fair part gets it, the others share what is left") {
   // Thirds would be 0.33; 0.17 and 0.13 want less, so the GEMM gets 0.7.
   const auto three = speeds({{{0, 1.0}}, {{0, 0.17}}, {{0, 0.13}}});
   CHECK(three[0] == doctest::Approx(0.7));

@@ -61,7 +61,7 @@ TEST_CASE("a rank that waits in a collective has that much less for its kernels"
   CHECK(span_of(timeline, 0, 2).end == doctest::Approx(2.1));
 }
 
-TEST_CASE("nobody waits, nobody spins; and a collective without SMs takes none") {
+TEST_CASE("nobody waits, nobody spins, and a collective without SMs takes none") {
   const auto fluid = make_fluid_engine();
   CHECK(span_of(run(*fluid, 0, 0.2), 1, 2).end == doctest::Approx(2.1));
   CHECK(span_of(run(*fluid, 1, 0), 1, 2).end == doctest::Approx(2));

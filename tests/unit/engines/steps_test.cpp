@@ -7,7 +7,7 @@
 namespace stepcast::testing {
 namespace {
 
-TEST_CASE("Steps overlap where nothing orders them; the period is that of the slowest resource") {
+TEST_CASE("Steps overlap where nothing orders them, the period is that of the slowest resource") {
   // Compute 3, then all-reduce 5 behind it. Nothing waits for the all-reduce, so compute runs
   // 0-3, 3-6, 6-9 and the all-reduces queue: 3-8, 8-13, 13-18. Step ends 8, 13, 18: period 5.
   SmallProgram p;

@@ -191,7 +191,7 @@ TEST_CASE("a role of listed ranks is a sound schedule") {
   CHECK(split.roles[1].rank(1) == 2);
 }
 
-TEST_CASE("slow: kernels of 1 s take 1.25 s at 0.8, the collective still 1 s; peers wait 0.25 s") {
+TEST_CASE("slow: kernels of 1 s take 1.25 s at 0.8, the collective still 1 s, peers wait 0.25 s") {
   in_both_engines([](Engine& engine) {
     const PerturbedStep step = perturbed({"rank=2:slow=0.8"}, engine);
     CHECK_FALSE(step.once);

@@ -106,7 +106,7 @@ TEST_CASE("the profile decides what is fused and the precision what is autocast"
   CHECK(eager.step.workload.seq_len == 1024);  // gpt2's own
 }
 
-TEST_CASE("gathers within groups make them the mesh's inner axis; 1 is off and all is everything") {
+TEST_CASE("gathers within groups make them the mesh's inner axis, 1 is off and all is everything") {
   const auto step = [](const std::string& rest) {
     return resolve(base(rest + "nodes = 2\n")).step;
   };

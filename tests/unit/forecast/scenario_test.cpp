@@ -87,7 +87,7 @@ TEST_CASE("ranges hold for flags too") {
   CHECK_THROWS_WITH_AS(check_ranges(s), doctest::Contains("block, torchtitan"), InputError);
 }
 
-TEST_CASE("lists are arrays in a file; an empty one and a value out of range are refused") {
+TEST_CASE("lists are arrays in a file, an empty one and a value out of range are refused") {
   const Scenario s = parse_scenario(
       "unused_parameters = [\"h.1.*\", \"head.weight\"]\nbucket_cap_mb_list = [1, 12.5]\n", "x");
   CHECK(s.unused_parameters == std::vector<std::string>{"h.1.*", "head.weight"});

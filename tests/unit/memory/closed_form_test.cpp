@@ -142,7 +142,7 @@ TEST_CASE("E-19: ZeRO-2 adds two 1 GB buckets, a flatten copy and an fp32 slice 
   CHECK(zero12_transients(7 * billion, 8, 500'000'000, false).buckets == billion);
 }
 
-TEST_CASE("70e9 fully sharded on 8 GPUs of 80 GB do not fit; 16 GPUs do") {
+TEST_CASE("70e9 fully sharded on 8 GPUs of 80 GB do not fit, 16 GPUs do") {
   FitQuestion question;
   question.parameters = 70 * billion;
   question.partition = Partition::everything;

@@ -194,7 +194,7 @@ TEST_CASE("a steady step finds its memory in the cache: reserved does not grow")
   }
 }
 
-TEST_CASE("a device that is nearly full retries and reports the wait; a smaller one is out") {
+TEST_CASE("a device that is nearly full retries and reports the wait, a smaller one is out") {
   TrainingStep step = eight_units(StrategyKind::fsdp1);
   step.first_step = true;
   step.strategy.limit_all_gathers = false;

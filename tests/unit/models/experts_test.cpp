@@ -60,7 +60,7 @@ TEST_CASE("each projection of the experts is one grouped product of tokens k / E
   CHECK(backward == 2 * flops);
 }
 
-TEST_CASE("all down weights are ready together, the last expert's first; the router after them") {
+TEST_CASE("all down weights are ready together, the last expert's first, the router after them") {
   const Model model = load_model("mixtral-8x7b");
   Workload workload;
   workload.seq_len = 1024;

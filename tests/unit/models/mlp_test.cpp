@@ -17,7 +17,7 @@ Model tiny() {
   return build_model("tiny", a);
 }
 
-TEST_CASE("an mlp has a table, two projections with biases a block, and a head; no norm") {
+TEST_CASE("an mlp has a table, two projections with biases a block, and a head, no norm") {
   const Model model = tiny();
   // 2 x 10 x 4 tables, a block of 6 x 4 + 6 + 4 x 6 + 4 = 58
   CHECK(model.parameter_elements() == 80 + 2 * 58);

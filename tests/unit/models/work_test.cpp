@@ -210,7 +210,7 @@ TEST_CASE("the eager loss casts to fp32 and back, the fused one stays in 16 bit"
 }
 
 TEST_CASE(
-    "a tied head completes nothing; the embedding adds both gradients and completes the table") {
+    "a tied head completes nothing, the embedding adds both gradients and completes the table") {
   const Model model = tiny(Family::mpt);
   const LayerWork head = work_of(model, 4, small());
   for (const BackwardKernel& step : head.backward) CHECK(step.ready.empty());

@@ -50,7 +50,7 @@ TEST_CASE("torchtitan's wrapping keeps norm and head after forward and leaves th
   for (const WrapUnit& unit : units) CHECK_FALSE(unit.root);
 }
 
-TEST_CASE("a tied head's table is in the root once; torchtitan's wrapping is refused") {
+TEST_CASE("a tied head's table is in the root once, torchtitan's wrapping is refused") {
   const Model model = load_model("llama-3.2-1b");
   const std::vector<WrapUnit> units = wrap_units(model, WrapPolicy::block);
   CHECK(elements(model, units[0]) == 128256ll * 2048 + 2048);

@@ -193,7 +193,7 @@ TEST_CASE("a communicator takes its collectives in issue order, whatever their s
   }
 }
 
-TEST_CASE("what the schedule leaves open, seeds decide; what it orders, none can change") {
+TEST_CASE("what the schedule leaves open, seeds decide, what it orders, none can change") {
   ScheduleBuilder b("open", Mesh{1, 1});
   const StreamIndex one = b.stream("one");
   const StreamIndex two = b.stream("two");

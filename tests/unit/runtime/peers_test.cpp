@@ -265,7 +265,7 @@ TEST_CASE("processes that enter different collectives are told which") {
   }
 }
 
-TEST_CASE("a rank that is cut off is named by the others; it says that they do not answer") {
+TEST_CASE("a rank that is cut off is named by the others, it says that they do not answer") {
   const Schedule schedule = gemms(3);
   Replay work(schedule, seconds(schedule, 0.001));
   Exchange exchange(3);

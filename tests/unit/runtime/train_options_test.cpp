@@ -56,7 +56,7 @@ TEST_CASE("checkpoints outside the unit, and of attention alone") {
   }
 }
 
-TEST_CASE("the host reads the loss, or waits for the device after each step; a data loader") {
+TEST_CASE("the host reads the loss, or waits for the device after each step, a data loader") {
   for (const Case& c : one_of_each()) {
     TrainingStep step = testing::training_step(c);
     step.sync_after_forward = step.sync_every_step = true;

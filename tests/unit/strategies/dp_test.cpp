@@ -245,7 +245,7 @@ TEST_CASE("GPT-2: what leaves GPU 0 is the parameters and the others' gradients 
   }
 }
 
-TEST_CASE("GPU 0 holds parameters, moments, gathered logits and the loss; the others a replica") {
+TEST_CASE("GPU 0 holds parameters, moments, gathered logits and the loss, the others a replica") {
   const Schedule schedule = build_schedule(gpt2(2));
   const std::vector<RoleLedger> roles = memory_ledger(schedule);
   REQUIRE(roles.size() == 2);

@@ -75,7 +75,7 @@ TEST_CASE("one worker of one reads a batch when the one before is taken, within 
   CHECK(reads.waits[1].op == reads.taken_at[0]);
 }
 
-TEST_CASE("without workers the main lane reads; without loading there is no storage op") {
+TEST_CASE("without workers the main lane reads, without loading there is no storage op") {
   const Reads main = reads_of(build_schedule(step_with(0, 2, 2)));
   CHECK(main.lanes == std::vector<Name>{"main", "main"});
   TrainingStep none = step_with(0, 2, 2);

@@ -9,7 +9,7 @@
 namespace stepcast {
 namespace {
 
-TEST_CASE("E-27: 1001 elements on 4 ranks are padded to 1008, 252 each; 10 elements are 3 each") {
+TEST_CASE("E-27: 1001 elements on 4 ranks are padded to 1008, 252 each, 10 elements are 3 each") {
   CHECK(zero::flat_partition(1001, 4).padded_elements == 1008);
   CHECK(zero::flat_partition(1001, 4).per_rank == 252);
   CHECK(zero::parameter_partition(10, 4) == 3);

@@ -27,7 +27,7 @@ TEST_CASE("one row, one factor: what is left after its prior") {
   CHECK(std::abs(fit.after[0]) < 2e-3);
 }
 
-TEST_CASE("rows of different mixtures tell factors apart; an outlier does not bend them") {
+TEST_CASE("rows of different mixtures tell factors apart, an outlier does not bend them") {
   // products, attention: truth 1.25 and 2.0; the last row is 60 % too slow.
   const std::vector<std::pair<double, double>> work = {{1, 0.1}, {2, 0.1}, {1, 0.5},
                                                        {3, 1},   {1, 1},   {2, 2}};

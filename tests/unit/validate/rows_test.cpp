@@ -25,7 +25,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("a row is a scenario and a measured number; empty cells keep what all rows have") {
+TEST_CASE("a row is a scenario and a measured number, empty cells keep what all rows have") {
   Scenario common;
   common.strategy = "fsdp1";
   common.seq_len = 4096;
