@@ -28,11 +28,12 @@ TEST_CASE("the table of mutants" * doctest::skip()) {
     sum.all += count.all;
     sum.equivalent += count.equivalent;
     for (const std::string& what : count.missed) missed.push_back(subject.name + ": " + what);
-    CHECK(count.missed_share() <= 0.05);
+    CHECK(count.missed_share() <= 0.10);
   }
   std::printf("\n%d mutants, %d equivalent, %zu missed: %.1f %% of the mistakes are caught\n\n",
               sum.all, sum.equivalent, missed.size(),
               100 * (1 - static_cast<double>(missed.size()) / sum.mistakes()));
+  CHECK(static_cast<double>(missed.size()) <= 0.05 * sum.mistakes());
   for (const std::string& what : missed) std::printf("%s\n", what.c_str());
 }
 
