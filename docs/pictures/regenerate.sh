@@ -30,3 +30,5 @@ draw fsdp2-one-node "${one_node[@]}" --strategy fsdp2
 # What FSDP1's rate limiter prevents.
 draw fsdp1-no-limiter --model llama-2-7b --cluster dgx-a100 --strategy fsdp1 \
   --checkpointing full --limit-all-gathers false
+# From 1 to 4,096 GPUs, and buckets of all sizes: with the tables of docs/scaling.md.
+python3 docs/pictures/scaling.py "$program"

@@ -37,6 +37,9 @@ Json scaling_json(const ScalingLimit& s) {
   if (s.found) json["limit"] = point_json(s.limit);
   json["cause"] = s.cause;
   json["grew_s"] = s.grew;
+  json["reason"] = reason(s);
+  json["latency_grew_s"] = s.latency_grew;
+  json["bytes_grew_s"] = s.bytes_grew;
   for (const ScalingPoint& p : s.points) json["points"].push_back(point_json(p));
   return json;
 }

@@ -1,6 +1,7 @@
 #include "sim/advise/scaling.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "base/error.hpp"
@@ -51,7 +52,36 @@ std::map<std::string, Seconds> parts_of(const TimeSplit& split) {
   return parts;
 }
 
+// The collectives of a step, each alone, and what of them is not bytes on wires.
+struct Collected {
+  Seconds latency = 0;
+  Seconds bytes = 0;
+  std::map<NcclAlgorithm, Seconds> by_algorithm = {};
+};
+
+Collected collected(const std::vector<CollectiveRow>& rows) {
+  Collected sum;
+  for (const CollectiveRow& row : rows) {
+    const Seconds all = row.calls * row.cost.seconds;
+    const Seconds wire = std::min(all, row.calls * row.cost.predicted.wire_us * 1e-6);
+    sum.latency += all - wire;
+    sum.bytes += wire;
+    sum.by_algorithm[row.cost.choice.algorithm] += all;
+  }
+  return sum;
+}
+
 }  // namespace
+
+std::string reason(const ScalingLimit& limit) {
+  // Parts of exposed communication end in the collective's kind: "tail_all_reduce".
+  if (limit.algorithm.empty() || limit.cause.find('_') == std::string::npos) return "";
+  std::string text = limit.algorithm;
+  if (text == "Ring" || text == "Tree") {
+    text.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(text.front())));
+  }
+  return text + (limit.latency_grew >= limit.bytes_grew ? " latency" : " bandwidth");
+}
 
 ScalingLimit scaling_limit(const std::function<Seconds(int)>& step_seconds, int first_nodes,
                            int most_nodes, int gpus_a_node, double samples_a_gpu) {
@@ -83,11 +113,13 @@ ScalingLimit scaling_limit(const Scenario& scenario, int most_nodes) {
   s.engine = "formula";
   s.gpus.reset();
   std::map<int, TimeSplit> splits;
+  std::map<int, Collected> collectives;
   const Resolved first = resolve(s);
   const std::function<Seconds(int)> step_seconds = [&](int nodes) {
     s.nodes = nodes;
     const Forecast f = forecast(resolve(s));
     splits[nodes] = f.report.split;
+    collectives[nodes] = collected(f.report.collectives);
     return f.report.step_time;
   };
   const double samples =
@@ -101,6 +133,14 @@ ScalingLimit scaling_limit(const Scenario& scenario, int most_nodes) {
     if (seconds <= result.grew) continue;
     result.grew = seconds;
     result.cause = cause;
+  }
+  result.latency_grew = collectives[last].latency - collectives[2].latency;
+  result.bytes_grew = collectives[last].bytes - collectives[2].bytes;
+  Seconds most = 0;
+  for (const auto& [algorithm, seconds] : collectives[last].by_algorithm) {
+    if (seconds <= most) continue;
+    most = seconds;
+    result.algorithm = to_string(algorithm);
   }
   return result;
 }

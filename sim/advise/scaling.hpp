@@ -7,8 +7,10 @@
 // (a ring's latency): T'(n) = B / t^2 with t = 1 + n/1000, half at t = 1.414: 414 nodes.
 //
 // Sizes double from n0; between the last good and the first bad one they are halved. The cause is
-// the part of the step that grew most. Times come from the formula engine.
-// Tested by tests/unit/advise/scaling_test.cpp.
+// the part of the step that grew most. Where that is exposed communication, it says of which
+// algorithm, and whether the collectives grew by latency (launches and steps: a ring has two a
+// rank) or by bytes. Times come from the formula engine.
+// Tested by tests/unit/advise/scaling_test.cpp and ceiling_test.cpp.
 
 #include <functional>
 #include <optional>
@@ -34,7 +36,14 @@ struct ScalingLimit {
   ScalingPoint limit;                // the first size whose next node brings less than half
   std::string cause;                 // "tail_all_reduce": the part of the step that grew most
   Seconds grew = 0;                  // by this much, from the first point to the limit
+  // Of all collectives of a step, each alone:
+  std::string algorithm;     // which most of their time is spent in at the limit: "Ring"
+  Seconds latency_grew = 0;  // by more steps one after another
+  Seconds bytes_grew = 0;    // by more bytes, or less bandwidth
 };
+
+// "ring latency" or "ring bandwidth"; nothing where the cause is not exposed communication.
+std::string reason(const ScalingLimit& limit);
 
 // The search on a function of nodes alone, for tests: step seconds at n nodes.
 ScalingLimit scaling_limit(const std::function<Seconds(int)>& step_seconds, int first_nodes,

@@ -58,9 +58,10 @@ std::string scaling(const Advice& advice) {
   return text + folded("", fmt::format(
                                "From {} GPUs ({} nodes) on, an added node brings less than half of "
                                "its share of the throughput: {} grew by {} a step since {} "
-                               "nodes.",
+                               "nodes{}.",
                                grouped(s.limit.gpus), grouped(s.limit.nodes), words(s.cause),
-                               human_seconds(s.grew), s.points.front().nodes));
+                               human_seconds(s.grew), s.points.front().nodes,
+                               reason(s).empty() ? "" : " (" + reason(s) + ")"));
 }
 
 }  // namespace
