@@ -22,7 +22,8 @@
 // An engine that can move no further throws Deadlock naming each role's blocked op, and so it does
 // when roles enter collectives of one communicator that differ in kind, size, type or root.
 //
-// Not modelled: a rank that waits inside a collective takes no SMs from its own kernels.
+// A role that came to a collective before the others spins there: under the fluid engine it holds
+// the collective's SMs from then on (fluid.cpp), under formula, which knows no contention, nothing.
 //
 // In the spans: `issued` is when the lane had issued the first launch (of host ops: turned to it),
 // so issued <= start. Of several constraints met at the same time `bound` names the first of:
