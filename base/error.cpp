@@ -46,6 +46,10 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
+    // At least so many letters differ; a key of megabytes is not worked out letter by letter.
+    const std::size_t least =
+        std::max(word.size(), candidate.size()) - std::min(word.size(), candidate.size());
+    if (least >= best_distance) continue;
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {
       best_distance = distance;

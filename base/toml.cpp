@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -54,25 +55,48 @@ namespace {
 // The parser follows dotted keys by recursion: a.a.a... must not exhaust the stack.
 constexpr int most_key_parts = 64;
 
+// Where the string that opens at `at` has ended: "", '', and both of three quotes, over lines and
+// with up to two quotes of its own before the last three.
+std::size_t after_string(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  const std::string_view three = quote == '"' ? "\"\"\"" : "'''";
+  const bool over_lines = text.substr(at, 3) == three;
+  for (at += over_lines ? 3 : 1; at < text.size(); ++at) {
+    if (quote == '"' && text[at] == '\\') {
+      ++at;
+    } else if (over_lines && text.substr(at, 3) == three) {
+      at += 3;
+      for (int own = 0; own < 2 && at < text.size() && text[at] == quote; ++own) ++at;
+      return at;
+    } else if (!over_lines && text[at] == quote) {
+      return at + 1;
+    } else if (!over_lines && text[at] == '\n') {
+      return at;  // the parser refuses it
+    }
+  }
+  return text.size();
+}
+
 void refuse_deep_keys(std::string_view text, const std::string& file) {
-  int line = 1;
+  std::ptrdiff_t line = 1;
   int dots = 0;
-  char quote = 0;  // of the string we are in; '#' in a comment
-  for (const char c : text) {
-    if (c == '\n') {
-      ++line;
-      dots = 0;
-      quote = 0;
-    } else if (quote != 0) {
-      if (c == quote && c != '#') quote = 0;
-    } else if (c == '#') {
-      quote = '#';
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-    } else if (c == '=' || c == ',' || c == '{' || c == '}') {
-      dots = 0;
-    } else if (c == '.' && ++dots >= most_key_parts) {
-      throw InputError({file, line, ""},
+  for (std::size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '"' || c == '\'') {
+      const std::size_t end = after_string(text, at);
+      line += std::count(text.begin() + at, text.begin() + end, '\n');
+      at = end;
+      continue;
+    }
+    if (c == '#') {
+      at = std::min(text.find('\n', at), text.size());
+      continue;
+    }
+    ++at;
+    if (c == '\n') ++line;
+    if (c == '\n' || c == '=' || c == ',' || c == '{' || c == '}') dots = 0;
+    if (c == '.' && ++dots >= most_key_parts) {
+      throw InputError({file, static_cast<int>(line), ""},
                        fmt::format("a key of more than {} parts; accepted: fewer", most_key_parts));
     }
   }

@@ -210,6 +210,22 @@ TEST_CASE("a key of very many parts is refused instead of exhausting the stack")
     CHECK_THROWS_WITH_AS(TomlTable::from_text("b = 1\n" + text, "deep.toml"),
                          "deep.toml:2: a key of more than 64 parts; accepted: fewer", InputError);
   }
+  // Behind strings of every kind, wherever they end.
+  const std::string deep = "a key of more than 64 parts";
+  const auto refusal = [](const std::string& text) -> std::string {
+    try {
+      TomlTable::from_text(text, "deep.toml");
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  for (const std::string string : {R"("b\"c")", R"('b\')", R"("""b""""")", R"("""b\"""c""")",
+                                   R"('''b\''')", "\"\"\"\n' \"\"\"", "'''\n\" '''"}) {
+    CAPTURE(string);
+    CHECK(refusal("x = [" + string + ", {" + key + " = 1}]").find(deep) != std::string::npos);
+  }
+  CHECK(refusal("\"b\\\"c\"." + key + " = 1").find(deep) != std::string::npos);
   // Dots that are no key's.
   const std::string dots(200, '.');
   TomlTable t = TomlTable::from_text("# " + dots + "\ns = \"" + dots + "\"\n", "dots.toml");
