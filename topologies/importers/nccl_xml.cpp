@@ -28,6 +28,7 @@ namespace {
 
 constexpr int max_depth = 32;
 constexpr int max_devices = 4096;
+constexpr std::size_t max_cpus = 128;  // NUMA nodes; every two are linked
 
 struct NvlinkEnd {
   Vertex gpu;
@@ -282,6 +283,9 @@ class Reader {
   }
 
   void add_cpu(const pugi::xml_node& cpu) {
+    if (cpus_.size() >= max_cpus) {
+      throw error(cpu, "", fmt::format("more than {} CPUs; accepted: one node", max_cpus));
+    }
     Device device;
     device.kind = DeviceKind::cpu;
     device.index = static_cast<int>(cpus_.size());

@@ -33,7 +33,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::size_t max_columns = 512;
+constexpr std::size_t max_columns = 128;  // groups of devices cost its fourth power at worst
 constexpr std::size_t max_line = 1 << 16;
 
 enum class Near : std::uint8_t { self, pix, pxb, phb, node, sys, nvlink, unknown };
@@ -94,9 +94,8 @@ std::vector<std::string> words_of(const std::string& line) {
       word += c;
     }
   }
-  while (!words.empty() && (words.front() == ">" || words.front() == "#")) {
-    words.erase(words.begin());
-  }
+  const auto quote = [](const std::string& w) { return w == ">" || w == "#"; };
+  words.erase(words.begin(), std::find_if_not(words.begin(), words.end(), quote));
   return words;
 }
 

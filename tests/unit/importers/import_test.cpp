@@ -291,3 +291,45 @@ TEST_CASE("cut anywhere, a text is an error or a machine, never a crash") {
     }
   }
 }
+
+TEST_CASE("a graph's numbers are numbers, or the line and the attribute are named") {
+  const auto graph = [](const std::string& attribute, const std::string& dev) {
+    return "<graphs version=\"1\">\n<graph id=\"0\" " + attribute + ">\n<channel>\n<gpu dev=\"" +
+           dev + "\"/></channel></graph></graphs>";
+  };
+  const auto refused = [](const std::string& text) -> std::string {
+    try {
+      read_nccl_graph(text, "g");
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  // Host 3, device 5.
+  const auto read = read_nccl_graph(graph("speedintra=\"20\"", "0x0300000000000005"), "g");
+  CHECK(read.at(0).gbps_intra == 20);
+  CHECK(read.at(0).channels.at(0).gpus == std::vector<int>{5});
+  CHECK(refused(graph("speedintra=\"fast\"", "0")) ==
+        "g:2: graph.speedintra: \"fast\" is not a number from 0 to 1000000");
+  CHECK(contains(refused(graph("speedintra=\"nan\"", "0")), "g:2: graph.speedintra"));
+  CHECK(contains(refused(graph("pattern=\"1e30\"", "0")), "g:2: graph.pattern"));
+  for (const char* dev : {"", "x", "-1", "0x80000000"}) {
+    CAPTURE(dev);
+    CHECK(contains(refused(graph("", dev)), "g:4: gpu.dev"));
+  }
+}
+
+TEST_CASE("what would take minutes or gigabytes is refused at once") {
+  // Every two CPUs are linked: 4000 of them would be 8 million links.
+  std::string xml = "<system>\n";
+  for (int i = 0; i < 4000; ++i) xml += "<cpu/>\n";
+  CHECK(contains(refused_text(xml + "</system>", with("a100-sxm-80gb")),
+                 "t:130: cpu: more than 128 CPUs"));
+  std::string header;
+  for (int i = 0; i < 129; ++i) header += "GPU" + std::to_string(i) + " ";
+  CHECK(contains(refused_text(header + "\n", with("a100-sxm-80gb")), "accepted: at most 128"));
+  // A line of 32 thousand quotes, as people paste, is an empty one.
+  std::string quotes;
+  for (int i = 0; i < 32000; ++i) quotes += "> ";
+  CHECK(contains(refused_text(quotes, with("a100-sxm-80gb")), "holds neither XML nor a matrix"));
+}
