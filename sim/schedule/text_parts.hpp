@@ -125,6 +125,7 @@ class Programs {
   Labels ops_{"op of this step"};
   std::vector<PendingRef> pending_;
   bool in_step_ = false;
+  std::int64_t ranks_ = 0;  // of all roles so far
 };
 
 }  // namespace stepcast::text

@@ -77,6 +77,11 @@ void Programs::parse_role(Line& line) {
     parse_ranks(line, role);
   }
   if (!ranks) line.fail("ranks", "missing; accepted: ranks=FIRST..LAST, /STRIDE may follow");
+  // A rank has one role. A line of 20 letters may list all ranks: a second one is refused here.
+  ranks_ += role.rank_count;
+  if (ranks_ > most_ranks) {
+    line.fail("ranks", fmt::format("{} of all roles; accepted: at most {}", ranks_, most_ranks));
+  }
   s_.roles.push_back(std::move(role));
 }
 

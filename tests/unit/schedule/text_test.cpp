@@ -201,6 +201,9 @@ TEST_CASE("a refusal names file, line, key and what is accepted") {
         "f:2: mesh: 2097152 ranks are out of range; accepted: 1 to 1048576");
   CHECK(refusal(head + "role all\n") ==
         "f:5: ranks: missing; accepted: ranks=FIRST..LAST, /STRIDE may follow");
+  // Each in range, together twice as many as there can be: printing alone would take minutes.
+  CHECK(refusal(head + "role a ranks=0,2..1048575\nrole b ranks=0..1048575\n") ==
+        "f:6: ranks: 2097151 of all roles; accepted: at most 1048576");
   CHECK(refusal(head + "role all ranks=0..5/2\n") == "f:5: ranks: 5 is not 0 plus a multiple of 2");
   CHECK(refusal(head + "step steady\n") ==
         "f:5: step: a step before the first role; accepted: role first");
