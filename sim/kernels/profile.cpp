@@ -9,6 +9,7 @@
 #include "base/embedded.hpp"
 #include "base/error.hpp"
 #include "base/toml.hpp"
+#include "sim/kernels/efficiency_limit.hpp"
 
 namespace stepcast {
 
@@ -24,6 +25,11 @@ constexpr std::pair<const char*, double SoftwareProfile::*> rates[] = {
     {"optimizer_efficiency", &SoftwareProfile::optimizer_efficiency},
     {"collective_efficiency", &SoftwareProfile::collective_efficiency},
     {"overlap_interference", &SoftwareProfile::overlap_interference}};
+
+// Interference is a multiple of a cost, not a rate.
+double most_of(double SoftwareProfile::*rate) {
+  return rate == &SoftwareProfile::overlap_interference ? 10 : most_efficiency;
+}
 
 std::string stem(std::string_view file) {
   return std::string(file.substr(0, file.size() - suffix.size()));
@@ -91,7 +97,7 @@ SoftwareProfile parse_profile(std::string_view text, const std::string& file) {
   }
   profile.attention_kernel = attention == "best" ? AttentionKernel::best : AttentionKernel::flash2;
   for (const auto& [key, member] : rates) {
-    profile.*member = table.number_or(key, profile.*member, {.min = 0.01, .max = 10});
+    profile.*member = table.number_or(key, profile.*member, {.min = 0.01, .max = most_of(member)});
   }
   profile.residual = table.number_or("residual", profile.residual, {.min = 0, .max = 10});
   profile.fitted = table.strings("fitted");

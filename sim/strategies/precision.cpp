@@ -25,6 +25,9 @@ std::vector<Precision> all_recipes() {
   amp.autocast = true;
   Precision master = recipe("bf16-master", bf16, bf16, bf16, bf16, bf16, fp32);
   master.master_copy = true;
+  // Backward writes bf16; each gradient is added to an fp32 one and is reduced from there.
+  Precision accumulated = recipe("bf16-master-grad-fp32", bf16, bf16, bf16, fp32, fp32, fp32);
+  accumulated.master_copy = true;
   Precision amp16 = recipe("amp-fp16", fp32, fp16, fp32, fp32, fp32, fp32);
   amp16.autocast = true;
   Precision master16 = recipe("fp16-master", fp16, fp16, fp16, fp16, fp16, fp32);
@@ -34,6 +37,7 @@ std::vector<Precision> all_recipes() {
       recipe("bf16-mixed", fp32, bf16, bf16, bf16, fp32, fp32),
       recipe("bf16-mixed-reduce-bf16", fp32, bf16, bf16, bf16, bf16, fp32),
       master,
+      accumulated,
       recipe("bf16-pure", bf16, bf16, bf16, bf16, bf16, bf16),
       amp16,
       recipe("fp16-mixed", fp32, fp16, fp16, fp16, fp32, fp32),
@@ -60,10 +64,14 @@ Precision precision_recipe(const std::string& name) {
 
 std::vector<std::string> precision_recipes_of(StrategyKind kind) {
   switch (kind) {
-    case StrategyKind::dp:
     case StrategyKind::ddp:
+      return {"amp-bf16",  "bf16-master", "bf16-master-grad-fp32",
+              "bf16-pure", "amp-fp16",    "fp16-master",
+              "fp32",      "tf32"};
+    case StrategyKind::dp:
       return {"amp-bf16", "bf16-master", "bf16-pure", "amp-fp16", "fp16-master", "fp32", "tf32"};
     case StrategyKind::zero1:
+      return {"bf16-master", "bf16-master-grad-fp32", "fp16-master", "fp32", "tf32"};
     case StrategyKind::zero2:
     case StrategyKind::zero3: return {"bf16-master", "fp16-master", "fp32", "tf32"};
     case StrategyKind::fsdp1:

@@ -1,23 +1,35 @@
 #include "validate/published/factors.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
+#include "sim/kernels/efficiency_limit.hpp"
 
 namespace stepcast {
+
+namespace {
+
+// Not beyond what a profile may say, so that a fitted one can be read again.
+void speed_up(double& efficiency, double by) {
+  efficiency = std::min(efficiency / by, most_efficiency);
+}
+
+}  // namespace
 
 const std::vector<Factor>& all_factors() {
   static const std::vector<Factor> factors = {
       {"gemm", "time of matrix products and convolutions", 0.3,
-       [](SoftwareProfile& p, double by) { p.gemm_efficiency /= by; }},
+       [](SoftwareProfile& p, double by) { speed_up(p.gemm_efficiency, by); }},
       {"attention", "time of attention kernels", 0.5,
-       [](SoftwareProfile& p, double by) { p.attention_efficiency /= by; }},
+       [](SoftwareProfile& p, double by) { speed_up(p.attention_efficiency, by); }},
       {"memory", "time of memory-bound kernels", 0.3,
-       [](SoftwareProfile& p, double by) { p.memory_efficiency /= by; }},
+       [](SoftwareProfile& p, double by) { speed_up(p.memory_efficiency, by); }},
       {"head", "time of the output layer and the loss", 0.5,
-       [](SoftwareProfile& p, double by) { p.head_efficiency /= by; }},
+       [](SoftwareProfile& p, double by) { speed_up(p.head_efficiency, by); }},
       {"optimizer", "time of the optimizer's kernels", 0.5,
-       [](SoftwareProfile& p, double by) { p.optimizer_efficiency /= by; }},
+       [](SoftwareProfile& p, double by) { speed_up(p.optimizer_efficiency, by); }},
       {"collective", "time of collectives", 0.3,
-       [](SoftwareProfile& p, double by) { p.collective_efficiency /= by; }},
+       [](SoftwareProfile& p, double by) { speed_up(p.collective_efficiency, by); }},
       {"launch", "host time of a CUDA launch", 0.7,
        [](SoftwareProfile& p, double by) { p.launch_us *= by; }},
       {"host", "named host works", 0.7,

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/embedded.hpp"
-#include "base/error.hpp"
 #include "base/toml.hpp"
 #include "sim/report/format.hpp"
+#include "validate/published/fits.hpp"
 #include "validate/published/ledger.hpp"
 
 namespace stepcast {
@@ -30,10 +29,10 @@ constexpr const char* introduction =
     "setting, or in nodes alone. Bars are what the project set itself; what is missed is printed "
     "as missed.\n";
 
-// Why a row is off, as far as known: reasons.toml, [rows] by id, [sources] for the rest.
+// Why a row is off, as far as known or guessed: reasons.toml, [rows] by id, [sources] for the rest.
 class Reasons {
  public:
-  Reasons() : table_(TomlTable::from_text(text(), "reasons.toml")) {
+  Reasons() : table_(TomlTable::from_text(published_text("reasons.toml"), "reasons.toml")) {
     rows_ = table_.table("rows");
     sources_ = table_.table("sources");
   }
@@ -44,12 +43,6 @@ class Reasons {
   }
 
  private:
-  static std::string_view text() {
-    for (const embedded::File& f : embedded::published()) {
-      if (f.name == "reasons.toml") return f.text;
-    }
-    STEPCAST_ASSERT(false, "no embedded reasons.toml");
-  }
   TomlTable table_;
   std::optional<TomlTable> rows_, sources_;
 };
@@ -122,6 +115,24 @@ std::string source_section(const SourceResult& result) {
   return out;
 }
 
+// How many parameters were fitted on how many rows.
+std::string profiles_section(const Ledger& ledger) {
+  std::string out =
+      "\n### Profiles\n\nA factor that its rows cannot determine stays near 1, where its prior "
+      "holds it.\n\n| source | profile | machines | fitted factors | of them determined | fitted "
+      "rows | checked rows |\n|---|---|---|---|---|---|---|\n";
+  for (const SourceResult& result : ledger.sources) {
+    for (const ProfileRest& rest : rests_of(result.source)) {
+      out += fmt::format(
+          "| {} | {} | {} | {}{} | {} | {} | {} |\n", result.source.name, rest.profile,
+          fmt::join(rest.machines, ", "), rest.factors.size(),
+          rest.factors.empty() ? "" : fmt::format(": {}", fmt::join(rest.factors, ", ")),
+          rest.determined.size(), rest.fitted_rows, rest.checked_rows);
+    }
+  }
+  return out;
+}
+
 std::string worst_section(const Ledger& ledger) {
   struct Row {
     const SourceResult* source;
@@ -157,7 +168,8 @@ std::string to_page(const Ledger& ledger) {
     for (const BarResult& bar : result.bars) met += bar.met;
     all += static_cast<int>(result.bars.size());
   }
-  out += fmt::format("\n{} of {} bars are met.\n", met, all);
+  out += fmt::format("\n{} of {} bars are met.\n\n", met, all);
+  out += std::string(published_text("choices.md")) + profiles_section(ledger);
   for (const SourceResult& result : ledger.sources) out += source_section(result);
   return out + worst_section(ledger);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/report/format.hpp"
+#include "validate/published/fits.hpp"
 #include "validate/published/ledger.hpp"
 
 namespace stepcast {
@@ -103,6 +104,7 @@ std::string to_text(const Ledger& ledger, bool rows) {
   int met = 0, all = 0;
   for (const SourceResult& result : ledger.sources) {
     out += fmt::format("{}: {}\n", result.source.name, result.source.title);
+    for (const ProfileRest& rest : rests_of(result.source)) out += "  " + words(rest) + "\n";
     out += tables(result.figures);
     if (result.left_out > 0) out += fmt::format("  {} rows left out\n", result.left_out);
     out += bars(result.bars);

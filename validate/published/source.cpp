@@ -8,13 +8,6 @@ namespace stepcast {
 
 namespace {
 
-std::string_view text_of(const std::string& file) {
-  for (const embedded::File& f : embedded::published()) {
-    if (f.name == file) return f.text;
-  }
-  STEPCAST_ASSERT(false, "no embedded file " + file);
-}
-
 // A [table] of scenario keys.
 struct TableReader {
   TomlTable& table;
@@ -84,12 +77,19 @@ PublishedSource parse_source(const std::string& name, std::string_view toml, std
   return source;
 }
 
+std::string_view published_text(const std::string& file) {
+  for (const embedded::File& f : embedded::published()) {
+    if (f.name == file) return f.text;
+  }
+  STEPCAST_ASSERT(false, "no embedded file " + file);
+}
+
 std::vector<PublishedSource> published_sources() {
   std::vector<PublishedSource> sources;
-  for (const char* name :
-       {"llmf", "ultrascale", "titan", "vtrain", "dle-bert", "ptddp", "ptddpbucket", "hfdp"}) {
-    sources.push_back(parse_source(name, text_of(std::string(name) + ".toml"),
-                                   text_of(std::string(name) + ".csv")));
+  for (const char* name : {"llmf", "llmf-transfer", "ultrascale", "titan", "vtrain", "dle-bert",
+                           "dle-bert-512", "ptddp", "ptddpbucket", "hfdp"}) {
+    sources.push_back(parse_source(name, published_text(std::string(name) + ".toml"),
+                                   published_text(std::string(name) + ".csv")));
   }
   return sources;
 }

@@ -30,6 +30,8 @@ struct PublishedSource {
 };
 
 std::vector<PublishedSource> published_sources();
+std::string_view published_text(const std::string& file);  // of validate/published/data
+
 PublishedSource parse_source(const std::string& name, std::string_view toml, std::string_view csv);
 
 }  // namespace stepcast

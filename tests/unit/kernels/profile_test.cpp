@@ -49,7 +49,7 @@ TEST_CASE("a misspelt key is refused with its line and the nearest known key") {
 TEST_CASE("negative costs and rates out of range are refused") {
   CHECK(message_of("name = \"x\"\nlaunch_us = -1\n").find("launch_us") != std::string::npos);
   CHECK(
-      message_of("name = \"x\"\nlaunch_us = 1\ngemm_efficiency = 15\n").find("gemm_efficiency") !=
+      message_of("name = \"x\"\nlaunch_us = 1\ngemm_efficiency = 2.5\n").find("gemm_efficiency") !=
       std::string::npos);
   CHECK(message_of("name = \"x\"\nlaunch_us = 1\n[host_us]\nddp_hook = -2\n")
             .find("host_us.ddp_hook") != std::string::npos);

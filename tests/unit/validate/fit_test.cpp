@@ -28,7 +28,10 @@ TEST_CASE("one row, one factor: what is left after its prior") {
 }
 
 TEST_CASE("rows of different mixtures tell factors apart, an outlier does not bend them") {
-  // products, attention: truth 1.25 and 2.0; the last row is 60 % too slow.
+  // products, attention: truth 1.25 and 2.0; the last row is 60 % too slow. It is outvoted, not
+  // ignored: Huber's loss lets it pull as hard as a row that is 3 % off, and the priors pull to 1.
+  // The least of the cost, searched on a grid apart from the solver, is at 1.2405 and 2.063, where
+  // the outlier is 36.5 % off.
   const std::vector<std::pair<double, double>> work = {{1, 0.1}, {2, 0.1}, {1, 0.5},
                                                        {3, 1},   {1, 1},   {2, 2}};
   std::vector<double> measured;
@@ -40,11 +43,11 @@ TEST_CASE("rows of different mixtures tell factors apart, an outlier does not be
                                     [&](std::size_t row, const std::vector<double>& by) {
                                       return work[row].first * by[0] + work[row].second * by[1];
                                     });
-  CHECK(fit.factors[0].value == doctest::Approx(1.25).epsilon(0.01));
-  CHECK(fit.factors[1].value == doctest::Approx(2.0).epsilon(0.05));
+  CHECK(fit.factors[0].value == doctest::Approx(1.2405).epsilon(0.001));
+  CHECK(fit.factors[1].value == doctest::Approx(2.063).epsilon(0.001));
   CHECK(fit.factors[0].determined);
   CHECK(fit.factors[1].determined);
-  CHECK(fit.after.back() == doctest::Approx(1 / 1.6 - 1).epsilon(0.02));
+  CHECK(fit.after.back() == doctest::Approx(-0.3647).epsilon(0.002));
 }
 
 TEST_CASE("a factor that no row feels stays, and is named as undetermined") {
@@ -52,7 +55,9 @@ TEST_CASE("a factor that no row feels stays, and is named as undetermined") {
                                     [](std::size_t row, const std::vector<double>& by) {
                                       return (1.0 + static_cast<double>(row)) * by[0];
                                     });
-  CHECK(fit.factors[0].value == doctest::Approx(1.2).epsilon(0.01));
+  // Two rows at log 1.2 against the prior: log x = log 1.2 * (2 / 0.03^2) / (2 / 0.03^2 + 1 /
+  // 0.3^2).
+  CHECK(fit.factors[0].value == doctest::Approx(1.19891).epsilon(1e-4));
   CHECK(fit.factors[1].value == doctest::Approx(1.0).epsilon(1e-3));
   CHECK_FALSE(fit.factors[1].determined);
 }
@@ -86,6 +91,14 @@ TEST_CASE("a factor governs the time of what it names, in the simulator too") {
   CHECK(slower.profile.gemm_efficiency == doctest::Approx(1 / slower.result.factors[0].value));
   CHECK(slower.profile.based_on == "pytorch-eager");
   CHECK_FALSE(fitted("collective", "100").result.factors[0].determined);  // one GPU sends nothing
+}
+
+TEST_CASE("no factor takes an efficiency beyond what a profile may say") {
+  // Twice as fast twice over: 2 is the most, however it is reached.
+  SoftwareProfile p = scaled(load_profile("pytorch-eager"), {&named("gemm")}, {0.25});
+  CHECK(p.gemm_efficiency == 2);
+  p = scaled(p, {&named("gemm")}, {2.0});
+  CHECK(p.gemm_efficiency == 1);
 }
 
 TEST_CASE("a profile is written as what differs from its base, and read back") {

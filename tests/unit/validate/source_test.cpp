@@ -4,9 +4,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
+#include "sim/kernels/profile.hpp"
+#include "validate/published/factors.hpp"
+#include "validate/published/fits.hpp"
 #include "validate/published/outcome.hpp"
 
 using namespace stepcast;
@@ -41,6 +45,33 @@ TEST_CASE("llm-foundry's rows: 24 H100 and 113 A100 rows of one node are fitted,
   CHECK(fitted["h100"] == 24);
   CHECK(fitted["a100"] == 113);
   CHECK(checked == 44);
+}
+
+TEST_CASE("what was fitted is said: factors by name, those that rows determine among them") {
+  for (const PublishedSource& source : published_sources()) {
+    for (const ProfileRest& rest : rests_of(source)) {
+      INFO(source.name << " " << rest.profile);
+      CHECK((rest.fitted_rows == 0 || !rest.factors.empty()));
+      for (const std::string& name : rest.factors) CHECK_NOTHROW(factor_named(name, {}));
+      for (const std::string& name : rest.determined) {
+        CHECK(std::count(rest.factors.begin(), rest.factors.end(), name) == 1);
+      }
+    }
+  }
+}
+
+TEST_CASE("llmf-transfer is llmf's H100 rows under a profile that saw none of them") {
+  for (const PublishedSource& source : published_sources()) {
+    if (source.name != "llmf-transfer") continue;
+    CHECK(source.rows.size() == 33);  // 24 of one node and 9 of more
+    for (const MeasuredRow& row : source.rows) {
+      CHECK(row.split == Split::check);
+      CHECK(row.scenario.cluster == "hgx-h100-roce-3200");
+      CHECK(row.scenario.profile == "composer-torch2");
+    }
+    return;
+  }
+  FAIL("no such source");
 }
 
 TEST_CASE("a source says what all its rows have in common") {
