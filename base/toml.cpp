@@ -182,11 +182,22 @@ std::string TomlTable::string_or(std::string_view key, std::string fallback) {
   return optional_string(key).value_or(std::move(fallback));
 }
 
+namespace {
+
+// Of an integer that no double holds toml++'s value<double>() is empty: the nearest double is
+// meant.
+double number_in(const toml::node& node) {
+  if (const auto* whole = node.as_integer()) return static_cast<double>(whole->get());
+  return node.as_floating_point()->get();
+}
+
+}  // namespace
+
 std::optional<double> TomlTable::optional_number(std::string_view key, Bounds bounds) {
   toml::node* value = ask(*node_, key);
   if (!value) return std::nullopt;
   if (!value->is_number()) throw wrong_type(where(key), *value, "a number");
-  const double number = *value->value<double>();
+  const double number = number_in(*value);
   if (!std::isfinite(number) || number < bounds.min || number > bounds.max) {
     throw InputError(where(key),
                      fmt::format("{} is out of range; accepted: {}", number, bounds_text(bounds)));
@@ -268,7 +279,7 @@ std::vector<double> TomlTable::numbers(std::string_view key) {
   if (!value->is_array()) throw wrong_type(where(key), *value, "an array of numbers");
   for (const toml::node& item : *value->as_array()) {
     if (!item.is_number()) throw wrong_type(where(key), item, "an array of numbers");
-    const double number = *item.value<double>();
+    const double number = number_in(item);
     if (!std::isfinite(number)) {
       throw InputError(where(key),
                        fmt::format("{} is out of range; accepted: finite numbers", number));

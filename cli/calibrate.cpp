@@ -14,6 +14,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "base/error.hpp"
@@ -36,7 +37,7 @@ struct Options {
   std::string output = "calibration.toml";
   std::string name;
   std::string gpu;
-  int ranks = 0;  // threads: 4
+  std::optional<int> ranks;  // threads: 4
   int ranks_per_node = 0;
   int shard_group = 0;
   int gpus_per_node = 0;
@@ -148,6 +149,11 @@ struct Measurement {
 void check(const Options& options, int ranks, int shard, bool processes) {
   double before = 0;
   for (const double size : options.sizes_mb) {
+    if (size > 4096) {
+      throw InputError(
+          flag("--sizes-mb"),
+          fmt::format("{} is out of range; accepted: rising MiB, from 0.00001 to 4096", size));
+    }
     if (!(size > before && size >= 1e-5 && size <= 4096)) {
       throw InputError(flag("--sizes-mb"), fmt::format("{} after {} is not accepted; accepted: "
                                                        "rising MiB, from 0.00001 to 4096",
@@ -159,10 +165,10 @@ void check(const Options& options, int ranks, int shard, bool processes) {
     throw InputError(flag(processes ? "launch -n" : "--ranks"),
                      fmt::format("{} is out of range; accepted: 2 to 64 ranks", ranks));
   }
-  if (processes && options.ranks != 0 && options.ranks != ranks) {
+  if (processes && options.ranks && *options.ranks != ranks) {
     throw InputError(flag("--ranks"), fmt::format("{} are not the {} processes that were started; "
                                                   "accepted: without it",
-                                                  options.ranks, ranks));
+                                                  *options.ranks, ranks));
   }
   if (shard < 1 || ranks % shard != 0) {
     throw InputError(flag("--shard-group"),
@@ -176,6 +182,27 @@ void check(const Options& options, int ranks, int shard, bool processes) {
     throw InputError(flag("--largest-mb"), fmt::format("{} is out of range; accepted: 0.001 to "
                                                        "4096 MiB",
                                                        options.largest_mb));
+  }
+}
+
+// Before minutes of measuring: what cannot be written, or not be read again.
+void check_output(const Options& options, const CalibrationOrigin& origin) {
+  namespace fs = std::filesystem;
+  const auto refuse = [&](const char* why) {
+    throw InputError(flag("--output"),
+                     fmt::format("'{}' {}; accepted: a file to write", options.output, why));
+  };
+  std::error_code error;
+  const fs::path path(options.output);
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  if (path.filename().empty()) refuse("is no file's name");
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) refuse("is not a file");
+  if (!fs::is_directory(folder, error)) refuse("lies in a folder that is not there");
+  if (access(folder.c_str(), W_OK) != 0) refuse("lies in a folder that cannot be written");
+  try {
+    parse_calibration(to_toml({origin, {}, {}, {}, {}}), "--name");
+  } catch (const InputError&) {
+    throw InputError(flag("--name"), "cannot be written in TOML; accepted: text in UTF-8");
   }
 }
 
@@ -234,7 +261,7 @@ int measure(const Options& options, Measurement& m) {
 
 Run prepare(const Options& options, runtime::Wire* wire) {
   const bool processes = wire != nullptr;
-  const int ranks = processes ? wire->size() : options.ranks == 0 ? 4 : options.ranks;
+  const int ranks = processes ? wire->size() : options.ranks.value_or(4);
   const int shard = options.shard_group == 0 ? ranks : options.shard_group;
   check(options, ranks, shard, processes);
   auto m = std::make_shared<Measurement>();
@@ -269,6 +296,7 @@ Run prepare(const Options& options, runtime::Wire* wire) {
   }
   m->prints = !processes || wire->rank() == 0;
   const CalibrationOrigin origin = origin_of(options, ranks, shard, processes);
+  if (m->prints) check_output(options, origin);
   if (m->prints) m->calibration = begun(options.output + ".part", origin);
   return [options, wire, m] {
     // All processes leave out the same units: those that rank 0 has.

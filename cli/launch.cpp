@@ -5,13 +5,17 @@
 // gets time to say what it waited for before it is ended.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <net/if.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
@@ -55,6 +59,77 @@ std::vector<std::string> command_line(const Options& o, const std::vector<std::s
   return words;
 }
 
+Where flag(const char* name) { return {.file = name, .line = 0, .key = ""}; }
+
+// NAME or NAME:SLOTS, with enough slots for all ranks; mpirun's own words name no flag.
+void check_hosts(const Options& o) {
+  static constexpr std::string_view letters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+  long slots = 0;
+  for (std::size_t at = 0; at <= o.hosts.size();) {
+    const std::size_t end = std::min(o.hosts.find(',', at), o.hosts.size());
+    const std::string host = o.hosts.substr(at, end - at);
+    const std::string name = host.substr(0, host.find(':'));
+    long number = 1;
+    if (name.size() < host.size()) {
+      const char* first = host.data() + name.size() + 1;
+      const auto [last, error] = std::from_chars(first, host.data() + host.size(), number);
+      if (error != std::errc{} || last != host.data() + host.size()) number = 0;
+    }
+    if (name.empty() || name.front() == '-' || number < 1 || number > 256 ||
+        name.find_first_not_of(letters) != std::string::npos) {
+      throw InputError(flag("--hosts"),
+                       fmt::format("'{}' is not accepted; accepted: names with slots from 1, as "
+                                   "a:2,b:2",
+                                   host.substr(0, 80)));
+    }
+    slots += number;
+    at = end + 1;
+  }
+  if (slots < o.ranks) {
+    throw InputError(flag("--hosts"), fmt::format("has {} slots for {} ranks; accepted: at least a "
+                                                  "slot a rank, as a:2,b:2",
+                                                  slots, o.ranks));
+  }
+}
+
+// mpirun says nothing of an interface that is not there, and may hang. Other hosts' are theirs.
+void check_network(const Options& o) {
+  for (std::size_t at = 0; at <= o.network.size();) {
+    const std::size_t end = std::min(o.network.find(',', at), o.network.size());
+    const std::string name = o.network.substr(at, end - at);
+    at = end + 1;
+    if (name.find('/') != std::string::npos) continue;  // a subnet
+    if (!name.empty() && if_nametoindex(name.c_str()) != 0) continue;
+    std::vector<std::string> known;
+    if (struct if_nameindex* all = if_nameindex()) {
+      for (struct if_nameindex* each = all; each->if_index != 0; ++each) {
+        known.emplace_back(each->if_name);
+      }
+      if_freenameindex(all);
+    }
+    throw InputError(flag("--network"),
+                     fmt::format("no interface '{}' here; accepted: {}, or a subnet as 10.0.0.0/24",
+                                 name.substr(0, 80), fmt::join(known, ", ")));
+  }
+}
+
+// As a shell would take it for one word.
+std::string quoted(const std::string& word) {
+  static constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_/:,=+@%";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char letter : word) {
+    if (letter == '\'') {
+      text += "'\\''";
+    } else {
+      text += letter;
+    }
+  }
+  return text + "'";
+}
+
 int go(const Options& o, std::vector<std::string> rest) {
   if (!rest.empty() && rest.front() == "--") rest.erase(rest.begin());
   if (rest.empty()) {
@@ -65,10 +140,12 @@ int go(const Options& o, std::vector<std::string> rest) {
   if (std::find(known.begin(), known.end(), rest.front()) == known.end()) {
     throw not_accepted({.file = "launch", .line = 0, .key = ""}, rest.front(), known);
   }
+  if (!o.hosts.empty()) check_hosts(o);
+  if (!o.network.empty() && o.hosts.empty()) check_network(o);
   const std::vector<std::string> words = command_line(o, rest);
   if (o.print_only) {
     std::string text;
-    for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+    for (const std::string& word : words) text += (text.empty() ? "" : " ") + quoted(word);
     print(text + "\n");
     return 0;
   }

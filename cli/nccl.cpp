@@ -223,6 +223,10 @@ int compare(const Options& o, const ScenarioFlags& flags) {
     if (!o.logs.empty()) {
       throw InputError({"--published", 0, ""}, "brings its own measurements; accepted: no LOG");
     }
+    if (scenario.cluster || scenario.nodes || scenario.gpus || scenario.gpus_per_node) {
+      throw InputError({"--published", 0, ""},
+                       "brings its own machines; accepted: without cluster, nodes and gpus");
+    }
     const CollectiveOptions options = resolve_collectives(scenario);
     const Corrections none;
     print(validate::tables(options.corrections ? *options.corrections : none,

@@ -69,12 +69,12 @@ std::string memory_note(const Forecast& f, const runtime::Execution& run) {
 
 int run_replay(const RunCommandOptions& options, Forecast& f) {
   const Seconds forecast_step = f.report.step_time;
-  const double stretch = options.stretch > 0 || options.wire != nullptr
-                             ? std::max(options.stretch, 1.0)
+  const double stretch = options.stretch || options.wire != nullptr
+                             ? options.stretch.value_or(1.0)
                              : std::clamp(step_seconds / forecast_step, 1.0, most_stretch);
   const bool processes = options.wire != nullptr;
   runtime::ExecuteOptions how;
-  how.steps = f.resolved.first_step ? 1 : (options.steps > 0 ? options.steps : 3);
+  how.steps = f.resolved.first_step ? 1 : options.steps.value_or(3);
   how.seed = options.seed;
   how.watchdog = options.watchdog;
   runtime::Replay work(f.schedule, run_durations(f), stretch);
@@ -113,6 +113,11 @@ bool on_processes(const RunCommandOptions& options) {
     throw not_accepted({.file = "--executor", .line = 0, .key = ""}, options.executor,
                        {"threads", "mpi", "nccl"});
   }
+  if (options.executor == "threads" && runtime::under_mpirun()) {
+    throw InputError({.file = "--executor", .line = 0, .key = ""},
+                     "threads would run the whole step in each of these processes; accepted: mpi, "
+                     "or without stepcast launch");
+  }
   return options.executor == "mpi";
 }
 
@@ -124,12 +129,11 @@ void check(const RunCommandOptions& options) {
     throw not_accepted({.file = "--compute", .line = 0, .key = ""}, options.compute,
                        {"replay", "train"});
   }
-  if (options.steps < 0 || options.steps > 10000) {
-    refuse("--steps", fmt::format("{} is out of range; accepted: 1 to 10000", options.steps));
+  if (options.steps && (*options.steps < 1 || *options.steps > 10000)) {
+    refuse("--steps", fmt::format("{} is out of range; accepted: 1 to 10000", *options.steps));
   }
-  const bool stretches = options.stretch == 0 || (options.stretch >= 1 && options.stretch <= 1e6);
-  if (!stretches) {
-    refuse("--stretch", fmt::format("{} is out of range; accepted: 1 to 1e6", options.stretch));
+  if (options.stretch && !(*options.stretch >= 1 && *options.stretch <= 1e6)) {
+    refuse("--stretch", fmt::format("{} is out of range; accepted: 1 to 1e6", *options.stretch));
   }
   if (!(options.watchdog > 0 && options.watchdog <= 1e6)) {
     refuse("--watchdog", fmt::format("{} is out of range; accepted: more than 0 s, at most 1e6 s",
@@ -138,10 +142,10 @@ void check(const RunCommandOptions& options) {
   if (options.float64 && options.compute != "train") {
     refuse("--float64", "needs --compute train: replay has no numbers");
   }
-  if (options.stretch > 0 && options.compute == "train") {
+  if (options.stretch && options.compute == "train") {
     refuse("--stretch", "needs --compute replay: train takes the time that it takes");
   }
-  if (options.stretch > 1 && (on_processes(options) || options.executor == "nccl")) {
+  if (options.stretch.value_or(1) > 1 && (on_processes(options) || options.executor == "nccl")) {
     refuse("--stretch", "needs --executor threads: bytes between processes cannot be stretched");
   }
 }

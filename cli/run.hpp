@@ -2,6 +2,7 @@
 // The two computes of `stepcast run`.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,8 @@ struct RunCommandOptions {
   std::string picture;
   bool json = false;
   bool float64 = false;
-  int steps = 0;       // 0: 3 of replay, 5 of train
-  double stretch = 0;  // 0: so that a step takes about a second
+  std::optional<int> steps;       // 3 of replay, 5 of train
+  std::optional<double> stretch;  // so that a step takes about a second
   double watchdog = 30;
   std::uint64_t seed = 1;
   std::string executor;           // threads, mpi, nccl; empty: mpi under mpirun

@@ -46,7 +46,7 @@ int replay(const RunCommandOptions& options, const Scenario& scenario, Forecast&
     throw InputError({.file = "--executor", .line = 0, .key = ""}, tables.no_kernels);
   }
   runtime::GpuExecuteOptions how = gpu_options(options, scenario);
-  how.steps = f.resolved.first_step ? 1 : (options.steps > 0 ? options.steps : 5);
+  how.steps = f.resolved.first_step ? 1 : options.steps.value_or(5);
   runtime::GpuReplay work(f.schedule, durations_of(f.schedule, f.costs), tables);
   const runtime::GpuExecution run = runtime::execute_on_gpus(f.schedule, work, tables, how);
   if (!prints_here(how)) return 0;

@@ -95,7 +95,7 @@ TrainSetup train_setup(const RunCommandOptions& options, const Scenario& scenari
   setup.shape = {a.vocabulary, a.hidden, a.ffn_hidden, static_cast<int>(a.layers),
                  a.tied_embeddings};
   const int ranks = step.mesh.world_size();
-  const int steps = options.steps > 0 ? options.steps : 5;
+  const int steps = options.steps.value_or(5);
   setup.data = runtime::make_data(ranks, steps, step.accumulation, step.workload.micro_batch,
                                   step.workload.seq_len);
   if (step.clip_grad_norm) setup.data.max_norm = clip_to;

@@ -12,7 +12,8 @@ class ValidatePublished {
   ValidatePublished(const ValidatePublished&) = delete;
   ValidatePublished& operator=(const ValidatePublished&) = delete;
 
-  bool chosen() const { return published_; }
+  // Throws InputError where one of its other options stands alone.
+  bool chosen() const;
   int run(bool json) const;
 
  private:

@@ -28,6 +28,19 @@ ValidatePublished::ValidatePublished(CLI::App& command) {
       ->group("Published measurements");
 }
 
+bool ValidatePublished::chosen() const {
+  if (published_) return true;
+  const auto refuse = [](const char* flag, bool said) {
+    if (said) throw InputError({.file = flag, .line = 0, .key = ""}, "needs --published");
+  };
+  refuse("--rows", rows_);
+  refuse("--check", check_);
+  refuse("--picture", !picture_.empty());
+  refuse("--page", !page_.empty());
+  refuse("--record", !record_.empty());
+  return false;
+}
+
 int ValidatePublished::run(bool json) const {
   const Ledger ledger = run_ledger();
   if (!page_.empty()) write_file(page_, to_page(ledger));

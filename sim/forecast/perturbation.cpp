@@ -216,13 +216,15 @@ std::vector<Perturbation> parse_perturbations(const std::vector<std::string>& te
     }
     std::vector<BrokenLink> links = list.back().links;
     const bool of_link = !links.empty();
+    // Who never comes is not late.
+    const bool missing = list.back().kind == Perturbation::Kind::missing;
+    const Perturbation::Kind kind = missing ? Perturbation::Kind::late : list.back().kind;
     if (!of_link) links.push_back({});
     for (const std::int32_t rank : list.back().ranks) {
       const std::int32_t node = rank / layout.gpus_per_node;
       if (of_link && rank % layout.gpus_per_node != 0) continue;  // said once a node
       for (const BrokenLink& link : links) {
-        const auto [earlier, is_new] =
-            said.emplace(Thing(list.back().kind, link.kind, link.index, rank), text);
+        const auto [earlier, is_new] = said.emplace(Thing(kind, link.kind, link.index, rank), text);
         if (!is_new) {
           throw InputError(
               where, fmt::format("'{}' says of {} {} what '{}' said already; accepted: "

@@ -34,6 +34,17 @@ void check_refused(const Row& row) {
 
 TEST_CASE("wrong flags are refused with the flag, the value and what is accepted") {
   const Row rows[] = {
+      {"launch -n 2 --network nosuchif0 run", {"--network", "'nosuchif0'", "lo"}},
+      {"launch -n 2 --hosts a:0,b:2 --print run", {"--hosts", "'a:0'", "a:2,b:2"}},
+      {"launch -n 2 --hosts 'a;b:2' --print run", {"--hosts", "'a;b:2'"}},
+      {"launch -n 2 --hosts , --print run", {"--hosts", "''"}},
+      {"launch -n 4 --hosts a,b:2 --print run", {"--hosts", "3 slots for 4 ranks"}},
+      {"run " + good.substr(good.find(' ') + 1) + " --steps 0", {"--steps", "0", "1 to"}},
+      {"run " + good.substr(good.find(' ') + 1) + " --stretch 0", {"--stretch", "0", "1 to"}},
+      {"validate --check", {"--check", "needs --published"}},
+      {"validate --page x.md", {"--page", "needs --published"}},
+      {"nccl compare --published --cluster dgx-h100", {"--published", "without cluster"}},
+      {good + " --perturb rank=0:missing,rank=0:late=5s", {"--perturb", "'rank=0:missing'"}},
       {good + " --modle gpt2", {"--modle", "did you mean '--model'"}},
       {good + " --strategy=ddpp", {"--strategy", "ddpp", "did you mean 'ddp'"}},
       {good + " --seq-len ''", {"--seq-len", "'' is not accepted"}},

@@ -158,6 +158,19 @@ TEST_CASE("a number outside its bounds is refused with the bounds, one on them i
         "m.toml:1: x: 9 is out of range; accepted: at most 8");
 }
 
+TEST_CASE("an integer that no double holds is the nearest number, alone and in a list") {
+  // 2^53 + 1 lies between two doubles and goes to the even one.
+  double read = 0;
+  std::vector<double> list;
+  const auto take = [&](TomlTable& t) {
+    read = t.number("x", {});
+    list = t.numbers("y");
+  };
+  REQUIRE(error_of("x = 9007199254740993\ny = [9223372036854775807]", take) == "no error");
+  CHECK(read == 9007199254740992.0);
+  CHECK(list == std::vector<double>{9223372036854775808.0});
+}
+
 TEST_CASE("infinity and not-a-number are no numbers") {
   for (const char* text : {"x = inf", "x = -inf", "x = nan"}) {
     CAPTURE(text);
