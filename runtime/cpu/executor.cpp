@@ -13,6 +13,7 @@
 #include "runtime/cpu/meeting.hpp"
 #include "runtime/cpu/peers.hpp"
 #include "runtime/cpu/rank.hpp"
+#include "runtime/steps.hpp"
 
 namespace stepcast::runtime {
 namespace {
@@ -114,22 +115,6 @@ void in_turn(std::vector<std::unique_ptr<Rank>>& ranks, const Run& run, std::uin
     for (const auto& rank : ranks) rank->say_where_it_stands();
     if (!over) run.transport.fail(run.transport.who_is_missing());
     return;
-  }
-}
-
-// A step ends with its last span; the next one begins there.
-void add_steps(Timeline& timeline, const Schedule& schedule, const std::vector<int>& programs) {
-  std::vector<Seconds> ends(programs.size(), 0);
-  for (const Span& span : timeline.spans) {
-    Seconds& end = ends[static_cast<std::size_t>(span.step)];
-    end = std::max(end, span.end);
-  }
-  Seconds begin = 0;
-  for (std::size_t i = 0; i < programs.size(); ++i) {
-    const auto program = static_cast<std::size_t>(programs[i]);
-    const Seconds end = std::max(begin, ends[i]);
-    timeline.steps.push_back({schedule.roles[0].steps[program].name, programs[i], begin, end});
-    begin = end;
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "runtime/cuda/gpu_rank.hpp"
 #include "runtime/cuda/spans.hpp"
+#include "runtime/steps.hpp"
 
 namespace stepcast::runtime {
 namespace {

@@ -14,7 +14,4 @@ namespace stepcast::runtime {
 std::vector<Span> spans_of(const Schedule& schedule, int role, const std::vector<int>& programs,
                            const std::vector<std::vector<OpTimes>>& times);
 
-// A step ends with its last span; the next one begins there.
-void add_steps(Timeline& timeline, const Schedule& schedule, const std::vector<int>& programs);
-
 }  // namespace stepcast::runtime

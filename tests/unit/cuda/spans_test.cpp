@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "runtime/steps.hpp"
 #include "sim/schedule/builder.hpp"
 
 namespace stepcast::runtime {
