@@ -24,7 +24,8 @@ Rank::Rank(const Run& run, int rank, int role, std::uint64_t seed, bool record)
       steps_(run.programs.size()),
       lanes_(run.schedule.lanes.size()),
       streams_(run.schedule.streams.size()),
-      comms_(run.schedule.communicators.size()) {
+      comms_(run.schedule.communicators.size()),
+      same_(run.schedule.roles[static_cast<std::size_t>(role)].steps) {
   preference_.resize(lanes_.size() + streams_.size());
   std::iota(preference_.begin(), preference_.end(), std::size_t{0});
   std::vector<Name> locks;
@@ -111,16 +112,7 @@ std::optional<Rank::At> Rank::resolve(int step, OpRef ref) {
   if (earlier < 0 || ref.op < 0) return std::nullopt;
   const int here = run_.programs[static_cast<std::size_t>(step)];
   const int there = run_.programs[static_cast<std::size_t>(earlier)];
-  if (here == there) return At{earlier, ref.op};
-  const auto& steps = run_.schedule.roles[static_cast<std::size_t>(role_)].steps;
-  auto found = same_.find({here, there});
-  if (found == same_.end()) {
-    found = same_
-                .emplace(std::pair{here, there}, SameOp(steps[static_cast<std::size_t>(here)],
-                                                        steps[static_cast<std::size_t>(there)]))
-                .first;
-  }
-  const OpIndex op = found->second(ref.op);
+  const OpIndex op = same_(static_cast<std::size_t>(here), static_cast<std::size_t>(there), ref.op);
   if (op < 0) return std::nullopt;
   return At{earlier, op};
 }

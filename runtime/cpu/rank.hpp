@@ -20,7 +20,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -30,6 +29,7 @@
 #include "runtime/cpu/queues.hpp"
 #include "runtime/cpu/transport.hpp"
 #include "runtime/work.hpp"
+#include "sim/schedule/same_ops.hpp"
 #include "sim/schedule/timeline.hpp"
 
 namespace stepcast::runtime {
@@ -150,10 +150,10 @@ class Rank {
   std::vector<Lane> lanes_;
   std::vector<Stream> streams_;
   std::vector<Comm> comms_;
-  std::vector<bool> locked_;                    // by lock
-  std::vector<At> waiting_frees_;               // free(after_op) whose op is not done yet
-  std::map<std::pair<int, int>, SameOp> same_;  // by programs, see resolve
-  int ahead_ = 0;                               // issued stream ops that are not done
+  std::vector<bool> locked_;       // by lock
+  std::vector<At> waiting_frees_;  // free(after_op) whose op is not done yet
+  SameOps same_;
+  int ahead_ = 0;  // issued stream ops that are not done
   int until_redraw_ = 0;
   std::vector<Span> spans_;
   std::vector<MemorySample> samples_;

@@ -36,7 +36,8 @@ GpuRank::GpuRank(const GpuRun& run, int rank, int role)
       lanes_(run.schedule.lanes.size()),
       pending_(run.schedule.streams.size()),
       entering_(run.schedule.communicators.size()),
-      through_(run.schedule.communicators.size(), 0) {
+      through_(run.schedule.communicators.size(), 0),
+      same_(run.schedule.roles[static_cast<std::size_t>(role)].steps) {
   std::vector<Name> locks;
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const Name lock = run.schedule.lanes[l].lock;
@@ -125,16 +126,7 @@ std::optional<GpuRank::At> GpuRank::resolve(int step, OpRef ref) {
   if (earlier < 0 || ref.op < 0) return std::nullopt;
   const int here = program(step);
   const int there = program(earlier);
-  if (here == there) return At{earlier, ref.op};
-  const auto& steps = run_.schedule.roles[static_cast<std::size_t>(role_)].steps;
-  auto found = same_.find({here, there});
-  if (found == same_.end()) {
-    found = same_
-                .emplace(std::pair{here, there}, SameOp(steps[static_cast<std::size_t>(here)],
-                                                        steps[static_cast<std::size_t>(there)]))
-                .first;
-  }
-  const OpIndex op = found->second(ref.op);
+  const OpIndex op = same_(static_cast<std::size_t>(here), static_cast<std::size_t>(there), ref.op);
   if (op < 0) return std::nullopt;
   return At{earlier, op};
 }

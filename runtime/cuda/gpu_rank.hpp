@@ -17,7 +17,6 @@
 // rendezvous, in turn. Tested by tests/unit/cuda/gpu_executor_test.cpp, on the fake.
 
 #include <deque>
-#include <map>
 #include <optional>
 #include <vector>
 
@@ -25,6 +24,7 @@
 #include "runtime/cuda/communicators.hpp"
 #include "runtime/cuda/device_memory.hpp"
 #include "runtime/cuda/gpu_work.hpp"
+#include "sim/schedule/same_ops.hpp"
 #include "sim/schedule/timeline.hpp"
 
 namespace stepcast::runtime {
@@ -131,7 +131,7 @@ class GpuRank {
   std::vector<std::deque<At>> entering_;  // by communicator: the same of collectives
   std::vector<std::int64_t> through_;     // by communicator
   std::vector<At> waiting_frees_;
-  std::map<std::pair<int, int>, SameOp> same_;
+  SameOps same_;
   std::vector<GpuEvent*> idle_events_;
   GpuEvent* zero_ = nullptr;
   std::chrono::steady_clock::time_point began_;

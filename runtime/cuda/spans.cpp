@@ -1,7 +1,8 @@
 #include "runtime/cuda/spans.hpp"
 
 #include <algorithm>
-#include <map>
+
+#include "sim/schedule/same_ops.hpp"
 
 namespace stepcast::runtime {
 namespace {
@@ -23,6 +24,7 @@ class Spans {
         on_stream_(schedule.streams.size()),
         waited_(schedule.streams.size()),
         on_comm_(schedule.communicators.size()),
+        same_(steps_),
         role_(role) {}
 
   std::vector<Span> go() {
@@ -45,19 +47,9 @@ class Spans {
     if (earlier < 0 || ref.op < 0) return {};
     const int here = programs_[static_cast<std::size_t>(step)];
     const int there = programs_[static_cast<std::size_t>(earlier)];
-    OpIndex op = ref.op;
-    if (here != there) {
-      auto found = same_.find({here, there});
-      if (found == same_.end()) {
-        found =
-            same_
-                .emplace(std::pair{here, there}, SameOp(steps_[static_cast<std::size_t>(here)],
-                                                        steps_[static_cast<std::size_t>(there)]))
-                .first;
-      }
-      op = found->second(ref.op);
-      if (op < 0) return {};
-    }
+    const OpIndex op =
+        same_(static_cast<std::size_t>(here), static_cast<std::size_t>(there), ref.op);
+    if (op < 0) return {};
     return {earlier, op, times(earlier, op).end};
   }
 
@@ -113,7 +105,7 @@ class Spans {
   const std::vector<int>& programs_;
   const std::vector<std::vector<OpTimes>>& times_;
   std::vector<Place> on_stream_, waited_, on_comm_;
-  std::map<std::pair<int, int>, SameOp> same_;
+  SameOps same_;
   std::vector<Span> spans_;
   int role_;
 };

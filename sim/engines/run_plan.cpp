@@ -17,6 +17,7 @@ RunPlan::RunPlan(const Schedule& schedule, const CostTable& costs, const RunOpti
   for (const Role& role : schedule.roles) {
     STEPCAST_ASSERT(static_cast<int>(role.steps.size()) == count,
                     "roles with different numbers of steps");
+    same_.emplace_back(role.steps);
   }
   programs_ = options.programs;
   if (programs_.empty()) {
@@ -56,15 +57,8 @@ Seconds RunPlan::delay(int role, int step) const {
 OpAt RunPlan::resolve(int role, int step, OpRef ref) const {
   const int earlier = step - ref.steps_back;
   if (earlier < 0 || ref.op < 0) return {};
-  const int here = program(step);
-  const int there = program(earlier);
-  if (here == there) return {earlier, ref.op};
-  const std::vector<int> key{role, here, there};
-  auto found = same_.find(key);
-  if (found == same_.end()) {
-    found = same_.emplace(key, SameOp(ops_of(role, step), ops_of(role, earlier))).first;
-  }
-  const OpIndex op = found->second(ref.op);
+  const OpIndex op = same_[static_cast<std::size_t>(role)](
+      static_cast<std::size_t>(program(step)), static_cast<std::size_t>(program(earlier)), ref.op);
   return op < 0 ? OpAt{} : OpAt{earlier, op};
 }
 

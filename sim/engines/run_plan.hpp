@@ -8,12 +8,12 @@
 //
 // Internal to sim/engines. Tested by tests/unit/engines/steps_test.cpp and roles_test.cpp.
 
-#include <map>
 #include <optional>
 #include <vector>
 
 #include "sim/engines/cost_table.hpp"
 #include "sim/engines/engine.hpp"
+#include "sim/schedule/same_ops.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/schedule/timeline.hpp"
 
@@ -65,8 +65,7 @@ class RunPlan {
   std::vector<int> programs_;
   bool stop_when_steady_ = false;
   std::optional<Seconds> last_steady_;
-  // (role, program, program of the earlier step) -> where each op stands there
-  mutable std::map<std::vector<int>, SameOp> same_;
+  mutable std::vector<SameOps> same_;            // by role
   mutable std::vector<std::vector<int>> meets_;  // per communicator, per role: its set
 };
 

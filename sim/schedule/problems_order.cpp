@@ -30,12 +30,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <utility>
 
 #include "sim/schedule/problems_clock.hpp"
 #include "sim/schedule/problems_parts.hpp"
+#include "sim/schedule/same_ops.hpp"
 
 namespace stepcast::checks {
 namespace {
@@ -56,6 +56,7 @@ class OrderCheck {
       : s_(schedule),
         role_(role),
         program_(schedule.roles[role]),
+        same_(program_.steps),
         findings_(findings),
         namer_(schedule),
         lane_count_(std::max<std::size_t>(1, schedule.lanes.size())),
@@ -156,16 +157,8 @@ class OrderCheck {
     if (then < 0) return nullptr;
     const std::size_t here = turns_[static_cast<std::size_t>(turn)];
     const std::size_t there = turns_[static_cast<std::size_t>(then)];
-    OpIndex op = ref.op;
-    if (here != there) {
-      const auto key = std::make_pair(here, there);
-      auto map = same_op_.find(key);
-      if (map == same_op_.end()) {
-        map = same_op_.emplace(key, SameOp(program_.steps[here], program_.steps[there])).first;
-      }
-      op = map->second(op);
-      if (op < 0) return nullptr;
-    }
+    const OpIndex op = same_(here, there, ref.op);
+    if (op < 0) return nullptr;
     return clocks_.data() + clock_index(then, op);
   }
 
@@ -341,6 +334,7 @@ class OrderCheck {
   const Schedule& s_;
   std::size_t role_;
   const Role& program_;
+  SameOps same_;
   Findings& findings_;
   OpNamer namer_;
   std::size_t lane_count_;
@@ -352,8 +346,7 @@ class OrderCheck {
   std::vector<std::size_t> turns_;    // the program of every executed step
   std::vector<std::size_t> base_;     // into clocks_, by turn
   std::vector<std::int32_t> clocks_;  // every executed op's clock when it ended
-  std::map<std::pair<std::size_t, std::size_t>, SameOp> same_op_;
-  std::int64_t pairs_ = 0;  // of accesses compared
+  std::int64_t pairs_ = 0;            // of accesses compared
 };
 
 }  // namespace
