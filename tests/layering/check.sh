@@ -20,7 +20,7 @@ rank_of() {
     runtime/*) echo 2 ;;
     sim/report/* | sim/calibration/*) echo 3 ;;
     sim/forecast/*) echo 4 ;;
-    sim/advise/* | validate/*) echo 5 ;;
+    sim/advise/* | sim/sweep/* | sim/plan/* | sim/explain/* | sim/jobs/* | validate/*) echo 5 ;;
     cli/*) echo 6 ;;
     *) echo 9 ;;  # tests, benchmarks: may use all
   esac
