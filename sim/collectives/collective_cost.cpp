@@ -12,6 +12,7 @@
 #include <bit>
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include "base/error.hpp"
 #include "sim/collectives/axis_groups.hpp"
@@ -33,6 +34,46 @@ struct NodeSearch {
   nccl::System system;
   nccl::SearchResult result;
 };
+
+}  // namespace
+
+// Few: one or two for each subset of a node's GPUs that an axis has, and each way to set the NICs.
+class NodeSearches {
+ public:
+  struct Key {
+    std::string nccl_version;
+    GpuMask mask = 0;
+    bool across_nodes = false;
+    bool gpudirect_rdma = true;
+    double nic_gbps = 0;
+    nccl::PathLimits limits;
+    friend bool operator==(const Key& a, const Key& b) = default;
+  };
+
+  const NodeSearch& of(const Key& key, const Machine& machine, const nccl::Constants& constants) {
+    for (const auto& [known, search] : searches_) {
+      if (known == key) return *search;
+    }
+    std::vector<int> gpus;
+    for (int g = 0; g < 64; ++g) {
+      if (key.mask >> g & 1) gpus.push_back(g);
+    }
+    nccl::SystemOptions system;
+    system.across_nodes = key.across_nodes;
+    system.gpudirect_rdma = key.gpudirect_rdma;
+    system.nic_gbps = key.nic_gbps;
+    system.limits = key.limits;
+    searches_.emplace_back(key, std::make_unique<NodeSearch>(constants, machine, gpus, system));
+    return *searches_.back().second;
+  }
+
+ private:
+  std::vector<std::pair<Key, std::unique_ptr<NodeSearch>>> searches_;
+};
+
+std::shared_ptr<NodeSearches> make_node_searches() { return std::make_shared<NodeSearches>(); }
+
+namespace {
 
 // Loads per byte of size; the bytes sent are of one communicator.
 struct UnitLoads {
@@ -67,10 +108,12 @@ struct Collectives::Impl {
   Mesh mesh;
   CollectiveOptions options;
   const nccl::Constants& constants;
-  std::map<std::pair<GpuMask, bool>, std::unique_ptr<NodeSearch>> searches;
+  std::map<std::pair<GpuMask, bool>, const NodeSearch*> searches;  // of options.searches
   std::optional<AxisPlan> plans[3];
   std::set<std::string> corrected_classes;
   std::optional<BrokenNode> broken;
+  using Call = std::tuple<Axis, CollectiveKind, Bytes, Dtype, Reduction>;
+  std::map<Call, CollectiveCost> costs;  // answered before
 
   Impl(const Cluster& c, Mesh m, CollectiveOptions o)
       : cluster(c),
@@ -78,23 +121,22 @@ struct Collectives::Impl {
         options(std::move(o)),
         constants(nccl::constants(options.nccl_version)) {
     STEPCAST_ASSERT(m.world_size() == c.world_size, "mesh and cluster differ in size");
+    if (!options.searches) options.searches = make_node_searches();
   }
 
   const NodeSearch& search(GpuMask mask, bool across) {
-    std::unique_ptr<NodeSearch>& slot = searches[{mask, across}];
-    if (!slot) {
-      std::vector<int> gpus;
-      for (int g = 0; g < 64; ++g) {
-        if (mask >> g & 1) gpus.push_back(g);
-      }
-      nccl::SystemOptions system;
-      system.across_nodes = across;
-      system.gpudirect_rdma = cluster.fabric.gpudirect_rdma;
-      system.nic_gbps = cluster.fabric.nic_gbps;
-      system.limits = options.environment.paths;
+    const NodeSearch*& slot = searches[{mask, across}];
+    if (slot == nullptr) {
+      NodeSearches::Key key;
+      key.nccl_version = options.nccl_version;
+      key.mask = mask;
+      key.across_nodes = across;
+      key.gpudirect_rdma = cluster.fabric.gpudirect_rdma;
+      key.nic_gbps = cluster.fabric.nic_gbps;
+      key.limits = options.environment.paths;
       // Without a way between rails no ring may leave by another NIC than it came.
-      if (cluster.fabric.kind == FabricKind::rail_only) system.limits.cross_nic = 0;
-      slot = std::make_unique<NodeSearch>(constants, cluster.machine, gpus, system);
+      if (cluster.fabric.kind == FabricKind::rail_only) key.limits.cross_nic = 0;
+      slot = &options.searches->of(key, cluster.machine, constants);
     }
     return *slot;
   }
@@ -268,6 +310,7 @@ Collectives::~Collectives() = default;
 
 void Collectives::break_links(std::optional<BrokenNode> broken) {
   impl_->broken = std::move(broken);
+  impl_->costs.clear();
   for (std::optional<AxisPlan>& plan : impl_->plans) {
     if (plan) plan->loads.clear();
   }
@@ -327,6 +370,14 @@ MeasuredShare share_of(const std::vector<MeasuredShare>& measured, double channe
 
 CollectiveCost Collectives::cost(Axis axis, CollectiveKind kind, Bytes bytes, Dtype dtype,
                                  Reduction reduction) const {
+  const Impl::Call call{axis, kind, bytes, dtype, reduction};
+  const auto known = impl_->costs.find(call);
+  if (known != impl_->costs.end()) return known->second;
+  return impl_->costs[call] = work_out(axis, kind, bytes, dtype, reduction);
+}
+
+CollectiveCost Collectives::work_out(Axis axis, CollectiveKind kind, Bytes bytes, Dtype dtype,
+                                     Reduction reduction) const {
   STEPCAST_ASSERT(bytes >= 0, "a collective of negative size");
   CollectiveCost cost;
   cost.provenance = Provenance::modelled;

@@ -73,16 +73,22 @@ struct MeasuredShare {
   double memory = -1;
 };
 
+// NCCL's searches of the nodes of one machine: many Collectives on it share them, whatever their
+// number of nodes, fabric and mesh. One thread at a time.
+class NodeSearches;
+std::shared_ptr<NodeSearches> make_node_searches();
+
 struct CollectiveOptions {
   std::string nccl_version = "2.28.9";  // or "2.30.7"
   nccl::Environment environment = {};
   std::shared_ptr<const MeasuredTable> measured = nullptr;
   std::vector<MeasuredShare> interference = {};
   std::shared_ptr<const Corrections> corrections = nullptr;  // none: NCCL's own prediction
+  std::shared_ptr<NodeSearches> searches = nullptr;          // of this machine; none: its own
 };
 
 // All communicators of a mesh on a cluster. Searches graphs once per axis, when the axis is first
-// asked for, and answers calls. One thread at a time.
+// asked for, and answers calls, each kind of call once. One thread at a time.
 class Collectives {
  public:
   Collectives(const Cluster& cluster, Mesh mesh, CollectiveOptions options = {});
@@ -107,6 +113,9 @@ class Collectives {
   int nodes(Axis axis) const;
 
  private:
+  CollectiveCost work_out(Axis axis, CollectiveKind kind, Bytes bytes, Dtype dtype,
+                          Reduction reduction) const;
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -78,7 +78,7 @@ Evaluation evaluation_of(const Report& r, const SoftwareProfile& profile) {
   e.mfu = r.mfu;
   e.hfu = r.hfu;
   e.split = r.split;
-  e.binding = binding(r);
+  e.binding = r.fits ? binding(r) : "memory";
   if (r.perturbed && !r.perturbed->torn_down) e.perturbed_step_time = r.perturbed->step_time;
   for (const RoleMemory& role : r.memory) {
     e.memory_peak = std::max(e.memory_peak, role.peak);

@@ -9,6 +9,7 @@
 #include "sim/engines/engine.hpp"
 #include "sim/forecast/bind.hpp"
 #include "sim/forecast/fit.hpp"
+#include "sim/forecast/forecast_parts.hpp"
 #include "sim/forecast/interval.hpp"
 #include "sim/strategies/ddp/unused.hpp"
 
@@ -97,28 +98,32 @@ int program_named(const Schedule& schedule, const char* name) {
 }
 
 // The StepProgram to report; empty: the steady one.
-std::vector<int> reported_programs(const Forecast& f) {
-  if (!f.resolved.first_step) return {};
-  return {std::max(0, program_named(f.schedule, "first"))};
+std::vector<int> reported_programs(const Resolved& r, const Schedule& schedule) {
+  if (!r.first_step) return {};
+  return {std::max(0, program_named(schedule, "first"))};
 }
+
+}  // namespace
 
 // A step that PyTorch would not finish as it is written has no time: InfeasibleError says why. That
 // some ranks hang is for the engine to find.
-Timeline run_reported_step(Engine& engine, const Forecast& f) {
-  const Resolved& r = f.resolved;
+Timeline run_reported_step(const Resolved& r, const Schedule& schedule, const CostTable& costs) {
+  const std::unique_ptr<Engine> engine = engine_of(r);
   RunOptions options;
-  options.programs = reported_programs(f);
+  options.programs = reported_programs(r, schedule);
   const std::optional<ddp::Unreduced> unreduced = ddp::unreduced_gradients(r.step);
-  if (!unreduced) return engine.run(f.schedule, f.costs, options);
+  if (!unreduced) return engine->run(schedule, costs, options);
   if (unreduced->everywhere) throw InfeasibleError(unreduced->text);
   if (!r.first_step) options.programs = {0};  // there is no second one
   try {
-    engine.run(f.schedule, f.costs, options);
+    engine->run(schedule, costs, options);
   } catch (const Deadlock& hang) {
     throw InfeasibleError(unreduced->text + " [" + hang.what() + "]");
   }
   STEPCAST_ASSERT(false, "ranks that should hang do not");
 }
+
+namespace {
 
 // What comes before the first step, as a note.
 void add_construction(Engine& engine, Forecast& f) {
@@ -163,8 +168,18 @@ void add_perturbed(Forecast& f, Engine& engine, const std::vector<int>& programs
 
 }  // namespace
 
+std::unique_ptr<Engine> engine_of(const Resolved& r) {
+  return r.engine == "formula" ? make_formula_engine() : make_fluid_engine();
+}
+
 Report report_of(const Resolved& r, const Schedule& schedule, const CostTable& costs,
                  const Timeline& timeline, const Collectives& collectives) {
+  return report_of(r, schedule, costs, timeline, collectives, memory_of_roles(r, schedule));
+}
+
+Report report_of(const Resolved& r, const Schedule& schedule, const CostTable& costs,
+                 const Timeline& timeline, const Collectives& collectives,
+                 std::vector<RoleMemory> memory) {
   Report report;
   describe(r, report);
   report.engine = timeline.engine;
@@ -177,7 +192,7 @@ Report report_of(const Resolved& r, const Schedule& schedule, const CostTable& c
   const auto program = static_cast<std::size_t>(timeline.steps.back().program_index);
   report.ops_per_step = static_cast<int>(schedule.roles[0].steps[program].ops.size());
   report.capacity = r.cluster.machine.gpu.memory_bytes;
-  report.memory = memory_of_roles(r, schedule);
+  report.memory = std::move(memory);
   report.fits = fits(report.memory, report.capacity);
   report.notes = schedule.notes;
   report.notes.insert(report.notes.end(), r.notes.begin(), r.notes.end());
@@ -191,9 +206,7 @@ Forecast forecast(Resolved resolved) {
   f.schedule = build_schedule(r.step);
   const Collectives collectives(r.cluster, r.step.mesh, r.collectives);
   f.costs = bind_costs(f.schedule, r.cluster, collectives, r.profile, r.loader, r.device);
-  const std::unique_ptr<Engine> engine =
-      r.engine == "formula" ? make_formula_engine() : make_fluid_engine();
-  f.timeline = run_reported_step(*engine, f);
+  f.timeline = run_reported_step(r, f.schedule, f.costs);
 
   f.report = report_of(r, f.schedule, f.costs, f.timeline, collectives);
   f.memory = replay_within(r, f.schedule, f.timeline, f.report.memory);
@@ -202,6 +215,7 @@ Forecast forecast(Resolved resolved) {
   if (!r.profile.fitted.empty()) {
     f.report.notes.push_back(words(interval_of(f.report, r.profile)));
   }
+  const std::unique_ptr<Engine> engine = engine_of(r);
   add_construction(*engine, f);
   if (r.first_step && f.schedule.roles[0].steps.size() == 1) {
     f.report.notes.push_back(f.report.strategy +
@@ -209,11 +223,9 @@ Forecast forecast(Resolved resolved) {
                              "one, alone, with an idle machine before it");
   }
   add_machine_notes(f);
-  if (!r.perturbations.empty()) add_perturbed(f, *engine, reported_programs(f));
+  if (!r.perturbations.empty()) add_perturbed(f, *engine, reported_programs(r, f.schedule));
   return f;
 }
-
-namespace {
 
 // The strategies name a key without knowing where it was said ("wrap: ..."); the scenario does.
 InputError at_its_place(const Scenario& scenario, const InputError& error) {
@@ -230,8 +242,6 @@ InputError at_its_place(const Scenario& scenario, const InputError& error) {
   }
   return error;
 }
-
-}  // namespace
 
 Forecast forecast(const Scenario& scenario, const ForecastOptions& options) {
   Forecast f;

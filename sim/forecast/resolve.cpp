@@ -7,6 +7,7 @@
 
 #include "sim/calibration/calibration.hpp"
 #include "sim/forecast/resolve_strategy.hpp"
+#include "sim/forecast/sources.hpp"
 
 namespace stepcast {
 
@@ -146,12 +147,13 @@ void resolve_loader(const Scenario& s, Resolved& r) {
 }
 
 // The cluster as it would be with nodes of this machine alone.
-Cluster other_machine(const Scenario& s, const Resolved& r, const Perturbation& p) {
+Cluster other_machine(const Scenario& s, const Resolved& r, const Perturbation& p,
+                      Sources& sources) {
   const auto refuse = [&](const std::string& why) {
     return InputError(s.where("perturb"), fmt::format("'{}': {}", p.text, why));
   };
   try {
-    Machine machine = load_machine(scenario_path(s, "perturb", p.machine));
+    Machine machine = sources.machine(scenario_path(s, "perturb", p.machine));
     const int gpus = static_cast<int>(machine.gpus.size());
     if (gpus < r.cluster.gpus_per_node) {
       throw refuse(fmt::format("{} has {} GPUs; accepted: machines of {} or more", machine.name,
@@ -180,7 +182,7 @@ Cluster other_machine(const Scenario& s, const Resolved& r, const Perturbation& 
   }
 }
 
-void resolve_perturbations(const Scenario& s, Resolved& r) {
+void resolve_perturbations(const Scenario& s, Resolved& r, Sources& sources) {
   if (s.nccl_timeout && !s.perturb) {
     throw InputError(s.where("nccl_timeout"), "applies with perturb only: nothing else stalls");
   }
@@ -192,7 +194,7 @@ void resolve_perturbations(const Scenario& s, Resolved& r) {
                                         s.where("perturb"));
   for (const Perturbation& p : r.perturbations) {
     if (p.kind != Perturbation::Kind::machine || r.other_machines.count(p.machine) > 0) continue;
-    r.other_machines.emplace(p.machine, other_machine(s, r, p));
+    r.other_machines.emplace(p.machine, other_machine(s, r, p, sources));
   }
 }
 
@@ -214,9 +216,9 @@ void check_sizes(const Scenario& s, const Workload& workload, const Model& model
   }
 }
 
-std::optional<Calibration> calibration_of(const Scenario& s) {
-  if (!s.calibration) return std::nullopt;
-  return read_calibration(path_of(s, "calibration", *s.calibration));
+const Calibration* calibration_of(const Scenario& s, Sources& sources) {
+  if (!s.calibration) return nullptr;
+  return &sources.calibration(path_of(s, "calibration", *s.calibration));
 }
 
 void use_collectives(const Scenario& s, const Calibration& c, CollectiveOptions& options) {
@@ -256,6 +258,11 @@ std::string scenario_path(const Scenario& s, const char* key, const std::string&
 }
 
 Cluster resolve_cluster(const Scenario& s) {
+  Sources sources;
+  return resolve_cluster(s, sources);
+}
+
+Cluster resolve_cluster(const Scenario& s, Sources& sources) {
   if (!s.cluster) {
     throw InputError(s.where("cluster"), "no machine given; `stepcast list machines` names them");
   }
@@ -271,23 +278,33 @@ Cluster resolve_cluster(const Scenario& s) {
   options.gpudirect_rdma = s.gpudirect_rdma;
   options.nic_gbps = s.nic_gbps;
   options.network = s.network;
-  return make_cluster(load_machine(scenario_path(s, "cluster", *s.cluster)), options);
+  return make_cluster(sources.machine(scenario_path(s, "cluster", *s.cluster)), options);
 }
 
 CollectiveOptions resolve_collectives(const Scenario& s) {
+  Sources sources;
+  return resolve_collectives(s, sources);
+}
+
+CollectiveOptions resolve_collectives(const Scenario& s, Sources& sources) {
   CollectiveOptions options;
   options.nccl_version = s.nccl_version.value_or("2.28.9");
   if (s.nccl) options.environment.set_all(*s.nccl, s.where("nccl"));
   if (s.collective_corrections.value_or(true)) options.corrections = Corrections::shipped();
   if (s.measured_collectives) {
-    options.measured = std::make_shared<const MeasuredTable>(
-        MeasuredTable::from_file(path_of(s, "measured_collectives", *s.measured_collectives)));
+    options.measured =
+        sources.measured(path_of(s, "measured_collectives", *s.measured_collectives));
   }
-  if (const std::optional<Calibration> c = calibration_of(s)) use_collectives(s, *c, options);
+  if (const Calibration* c = calibration_of(s, sources)) use_collectives(s, *c, options);
   return options;
 }
 
 Resolved resolve(const Scenario& s) {
+  Sources sources;
+  return resolve(s, sources);
+}
+
+Resolved resolve(const Scenario& s, Sources& sources) {
   check_ranges(s);
   Resolved r;
   if (!s.model) {
@@ -295,21 +312,21 @@ Resolved resolve(const Scenario& s) {
   }
   const StrategyChoice strategy = resolve_strategy(s);
   check_name(s, "model", *s.model, catalog_models());
-  r.cluster = resolve_cluster(s);
-  r.profile = load_profile(scenario_path(s, "profile", s.profile.value_or("pytorch-eager")));
+  r.cluster = resolve_cluster(s, sources);
+  r.profile = sources.profile(scenario_path(s, "profile", s.profile.value_or("pytorch-eager")));
   r.engine = s.engine.value_or("fluid");
   r.allocator.expandable_segments = s.expandable_segments.value_or(false);
   if (s.max_split_size_mb) {
     r.allocator.max_split_size =
         static_cast<Bytes>(*s.max_split_size_mb * static_cast<double>(mib));
   }
-  r.collectives = resolve_collectives(s);
-  if (const std::optional<Calibration> c = calibration_of(s)) use_calibration(*c, r);
+  r.collectives = resolve_collectives(s, sources);
+  if (const Calibration* c = calibration_of(s, sources)) use_calibration(*c, r);
   r.first_step = s.step.value_or("steady") == "first";
 
   TrainingStep& step = r.step;
-  step.model = load_model(scenario_path(s, "model", *s.model), s.seq_len.value_or(0),
-                          s.image_size.value_or(0));
+  step.model = sources.model(scenario_path(s, "model", *s.model), s.seq_len.value_or(0),
+                             s.image_size.value_or(0));
   step.workload.micro_batch = s.micro_batch.value_or(1);
   resolve_input(s, step.model, step.workload);
   check_sizes(s, step.workload, step.model);
@@ -330,7 +347,7 @@ Resolved resolve(const Scenario& s) {
   step.sync_every_step = s.sync_every_step.value_or(false);
 
   resolve_loader(s, r);
-  resolve_perturbations(s, r);
+  resolve_perturbations(s, r, sources);
   resolve_strategy_options(s, strategy, r);
   return r;
 }

@@ -34,15 +34,20 @@ struct Resolved {
   std::vector<std::string> notes;                 // what was mapped or chosen for the user
 };
 
+class Sources;  // sources.hpp: for many scenarios, what they name is read once
+
 // Throws InputError.
 Resolved resolve(const Scenario& scenario);
+Resolved resolve(const Scenario& scenario, Sources& sources);
 
 // What `said` names: a catalog's name as it is, a path of a scenario file from the file's folder.
 std::string scenario_path(const Scenario& scenario, const char* key, const std::string& said);
 
 // Parts of it, for callers that need no schedule.
 Cluster resolve_cluster(const Scenario& scenario);
+Cluster resolve_cluster(const Scenario& scenario, Sources& sources);
 CollectiveOptions resolve_collectives(const Scenario& scenario);
+CollectiveOptions resolve_collectives(const Scenario& scenario, Sources& sources);
 
 // The strategy that the scenario names; a sharding strategy alone means fsdp1.
 struct StrategyChoice {

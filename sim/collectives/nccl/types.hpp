@@ -117,6 +117,7 @@ struct PathLimits {
   PathType gdr_level = PathType::dis;
   int cross_nic = 2;
   bool pxn = true;
+  friend bool operator==(const PathLimits& a, const PathLimits& b) = default;
 };
 
 // Everything else the tuner reads of a communicator.

@@ -1,0 +1,28 @@
+#pragma once
+// The parts of a forecast that evaluator.cpp puts together again with what it has kept. Internal to
+// sim/forecast.
+
+#include <memory>
+#include <vector>
+
+#include "base/error.hpp"
+#include "sim/engines/engine.hpp"
+#include "sim/forecast/forecast.hpp"
+
+namespace stepcast {
+
+std::unique_ptr<Engine> engine_of(const Resolved& resolved);
+
+// The step that the scenario asks for. Throws InfeasibleError where it never ends.
+Timeline run_reported_step(const Resolved& resolved, const Schedule& schedule,
+                           const CostTable& costs);
+
+// report_of() where the ledger (memory_of_roles) is known already.
+Report report_of(const Resolved& resolved, const Schedule& schedule, const CostTable& costs,
+                 const Timeline& timeline, const Collectives& collectives,
+                 std::vector<RoleMemory> memory);
+
+// An error of a strategy, with the place where the scenario says its key.
+InputError at_its_place(const Scenario& scenario, const InputError& error);
+
+}  // namespace stepcast
