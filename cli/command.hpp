@@ -33,6 +33,8 @@ extern const Command collectives_command;
 extern const Command calibrate_command;
 extern const Command fit_command;
 extern const Command validate_command;
+extern const Command sweep_command;
+extern const Command results_command;
 
 // Writes to stdout; a closed pipe is no error.
 void print(const std::string& text);

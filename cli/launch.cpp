@@ -136,7 +136,7 @@ int go(const Options& o, std::vector<std::string> rest) {
     throw InputError({.file = "launch", .line = 0, .key = ""},
                      "starts nothing without a command; accepted: run SCENARIO ...");
   }
-  const std::vector<std::string> known{"run", "calibrate", "validate"};
+  const std::vector<std::string> known{"run", "calibrate", "validate", "sweep"};
   if (std::find(known.begin(), known.end(), rest.front()) == known.end()) {
     throw not_accepted({.file = "launch", .line = 0, .key = ""}, rest.front(), known);
   }

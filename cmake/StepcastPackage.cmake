@@ -46,6 +46,7 @@ string(
   nlohmann-json3-dev
   libpugixml-dev
   zlib1g-dev
+  libsqlite3-dev
   libnlopt-cxx-dev
   pkg-config)
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION

@@ -194,6 +194,8 @@ struct Evaluator::Impl {
   }
 };
 
+bool changes_schedule(const std::string& key) { return rate_keys().count(key) == 0; }
+
 Evaluator::Evaluator() : impl_(std::make_unique<Impl>()) {}
 Evaluator::~Evaluator() = default;
 

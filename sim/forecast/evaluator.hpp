@@ -79,6 +79,10 @@ std::string_view to_string(Evaluation::State state);  // "fits", "does not fit",
 //   latency    the same where that collective takes longer to start than to send
 std::string binding(const Report& report);
 
+// Whether schedules depend on the key; points that differ in others only share theirs, most of all
+// when they follow each other.
+bool changes_schedule(const std::string& key);
+
 // The same from one whole forecast.
 Evaluation evaluation_of(const Report& report, const SoftwareProfile& profile);
 

@@ -56,6 +56,9 @@ struct StrategyChoice {
 };
 StrategyChoice resolve_strategy(const Scenario& scenario);
 
+// Whether the strategy knows the key at all; resolve() refuses a key that it does not.
+bool strategy_takes(const std::string& key, const StrategyChoice& strategy);
+
 // All strategies by name, comma-separated.
 std::string strategy_names();
 

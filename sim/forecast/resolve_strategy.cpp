@@ -13,6 +13,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "sim/forecast/scenario_keys.hpp"
 
 namespace stepcast {
 
@@ -87,72 +88,81 @@ Mesh resolve_mesh(const Scenario& scenario, const StrategyChoice& strategy, cons
   return {.replicate = world / group, .shard = group};
 }
 
+using Kinds = std::vector<StrategyKind>;
+
+// The strategies that know an option; none: all do.
+const Kinds& owners_of(const std::string& key) {
+  static const Kinds ddp{StrategyKind::ddp}, fsdp1{StrategyKind::fsdp1};
+  static const Kinds fsdp2{StrategyKind::fsdp2, StrategyKind::hsdp};
+  static const Kinds fsdp{StrategyKind::fsdp1, StrategyKind::fsdp2, StrategyKind::hsdp};
+  static const Kinds zero12{StrategyKind::zero1, StrategyKind::zero2}, zero3{StrategyKind::zero3};
+  static const Kinds zero{StrategyKind::zero1, StrategyKind::zero2, StrategyKind::zero3};
+  static const std::map<std::string, Kinds> owners{{"loss_in_forward", {StrategyKind::dp}},
+                                                   {"bucket_cap_mb", ddp},
+                                                   {"first_bucket_mb", ddp},
+                                                   {"gradient_as_bucket_view", ddp},
+                                                   {"ddp_bucket_rule", ddp},
+                                                   {"bucket_cap_mb_list", ddp},
+                                                   {"ddp_set_last_bucket_cap", ddp},
+                                                   {"batched_grad_copy", ddp},
+                                                   {"find_unused_parameters", ddp},
+                                                   {"static_graph", ddp},
+                                                   {"unused_parameters", ddp},
+                                                   {"unused_on_ranks", ddp},
+                                                   {"comm_hook", ddp},
+                                                   {"powersgd_rank", ddp},
+                                                   {"powersgd_min_compression_rate", ddp},
+                                                   {"join_early_ranks", ddp},
+                                                   {"join_divide_by_initial_world_size", ddp},
+                                                   {"broadcast_buffers", ddp},
+                                                   {"zero_grad_set_to_none", ddp},
+                                                   {"reshard_after_forward", fsdp2},
+                                                   {"reshard_after_backward", fsdp2},
+                                                   {"separate_reduce_scatter_group", fsdp2},
+                                                   {"wrap", fsdp},
+                                                   {"wrap_min_params", fsdp1},
+                                                   {"forward_prefetch_units", fsdp2},
+                                                   {"backward_prefetch_units", fsdp2},
+                                                   {"unshard_embedding_in_backward", fsdp2},
+                                                   {"keep_last_block", fsdp2},
+                                                   {"checkpoint_outside_unit", fsdp},
+                                                   {"sharding_strategy", fsdp1},
+                                                   {"backward_prefetch", fsdp1},
+                                                   {"forward_prefetch", fsdp1},
+                                                   {"limit_all_gathers", fsdp1},
+                                                   {"use_orig_params", fsdp1},
+                                                   {"reduce_bucket_size", zero},
+                                                   {"overlap_comm", zero},
+                                                   {"contiguous_gradients", zero12},
+                                                   {"use_multi_rank_bucket_allreduce", zero12},
+                                                   {"reduce_scatter", zero12},
+                                                   {"sub_group_size", zero3},
+                                                   {"zero_hpz_partition_size", zero3},
+                                                   {"stage3_prefetch_bucket_size", zero3},
+                                                   {"stage3_param_persistence_threshold", zero3},
+                                                   {"stage3_max_live_parameters", zero3},
+                                                   {"stage3_max_reuse_distance", zero3},
+                                                   {"leaf_layers", zero3}};
+  static const Kinds all;
+  const auto owner = owners.find(key);
+  return owner == owners.end() ? all : owner->second;
+}
+
 // Options of one strategy that were said under another would be ignored in silence.
 void refuse_options_of_others(const Scenario& s, const StrategyChoice& strategy) {
-  using Kinds = std::vector<StrategyKind>;
-  const Kinds ddp{StrategyKind::ddp}, fsdp1{StrategyKind::fsdp1};
-  const Kinds fsdp2{StrategyKind::fsdp2, StrategyKind::hsdp};
-  const Kinds fsdp{StrategyKind::fsdp1, StrategyKind::fsdp2, StrategyKind::hsdp};
-  const Kinds zero12{StrategyKind::zero1, StrategyKind::zero2}, zero3{StrategyKind::zero3};
-  const Kinds zero{StrategyKind::zero1, StrategyKind::zero2, StrategyKind::zero3};
-  const std::map<std::string, Kinds> owners{{"loss_in_forward", {StrategyKind::dp}},
-                                            {"bucket_cap_mb", ddp},
-                                            {"first_bucket_mb", ddp},
-                                            {"gradient_as_bucket_view", ddp},
-                                            {"ddp_bucket_rule", ddp},
-                                            {"bucket_cap_mb_list", ddp},
-                                            {"ddp_set_last_bucket_cap", ddp},
-                                            {"batched_grad_copy", ddp},
-                                            {"find_unused_parameters", ddp},
-                                            {"static_graph", ddp},
-                                            {"unused_parameters", ddp},
-                                            {"unused_on_ranks", ddp},
-                                            {"comm_hook", ddp},
-                                            {"powersgd_rank", ddp},
-                                            {"powersgd_min_compression_rate", ddp},
-                                            {"join_early_ranks", ddp},
-                                            {"join_divide_by_initial_world_size", ddp},
-                                            {"broadcast_buffers", ddp},
-                                            {"zero_grad_set_to_none", ddp},
-                                            {"reshard_after_forward", fsdp2},
-                                            {"reshard_after_backward", fsdp2},
-                                            {"separate_reduce_scatter_group", fsdp2},
-                                            {"wrap", fsdp},
-                                            {"wrap_min_params", fsdp1},
-                                            {"forward_prefetch_units", fsdp2},
-                                            {"backward_prefetch_units", fsdp2},
-                                            {"unshard_embedding_in_backward", fsdp2},
-                                            {"keep_last_block", fsdp2},
-                                            {"checkpoint_outside_unit", fsdp},
-                                            {"sharding_strategy", fsdp1},
-                                            {"backward_prefetch", fsdp1},
-                                            {"forward_prefetch", fsdp1},
-                                            {"limit_all_gathers", fsdp1},
-                                            {"use_orig_params", fsdp1},
-                                            {"reduce_bucket_size", zero},
-                                            {"overlap_comm", zero},
-                                            {"contiguous_gradients", zero12},
-                                            {"use_multi_rank_bucket_allreduce", zero12},
-                                            {"reduce_scatter", zero12},
-                                            {"sub_group_size", zero3},
-                                            {"zero_hpz_partition_size", zero3},
-                                            {"stage3_prefetch_bucket_size", zero3},
-                                            {"stage3_param_persistence_threshold", zero3},
-                                            {"stage3_max_live_parameters", zero3},
-                                            {"stage3_max_reuse_distance", zero3},
-                                            {"leaf_layers", zero3}};
-  visit_scenario(s, [&](const KeyInfo& key, const auto& field) {
-    const auto owner = owners.find(key.name);
-    if (!field || owner == owners.end()) return;
-    const Kinds& kinds = owner->second;
-    if (std::find(kinds.begin(), kinds.end(), strategy.kind) != kinds.end()) return;
+  for (const ScenarioKey& key : scenario_keys()) {
+    if (!key.is_set(s)) continue;
+    const Kinds& kinds = owners_of(key.name());
+    if (kinds.empty() || std::find(kinds.begin(), kinds.end(), strategy.kind) != kinds.end()) {
+      continue;
+    }
     std::string names;
     for (const StrategyKind kind : kinds) {
       names += (names.empty() ? "" : ", ") + std::string(to_string(kind));
     }
-    throw InputError(s.where(key.name), fmt::format("applies to {} only, and the strategy is {}",
-                                                    names, to_string(strategy.kind)));
-  });
+    throw InputError(s.where(key.name()), fmt::format("applies to {} only, and the strategy is {}",
+                                                      names, to_string(strategy.kind)));
+  }
   const std::string wrap = s.wrap.value_or("block");
   const bool fsdp1_only = wrap == "size";
   if (wrap != "block" && fsdp1_only != (strategy.kind == StrategyKind::fsdp1)) {
@@ -241,6 +251,12 @@ void check_one_machine(const Scenario& s, const StrategyChoice& strategy, const 
 
 int default_shard_group(int world_size, int gpus_per_node) {
   return world_size <= gpus_per_node ? world_size : std::gcd(world_size, gpus_per_node);
+}
+
+bool strategy_takes(const std::string& key, const StrategyChoice& strategy) {
+  if (key == "shard_group") return is_hybrid(strategy);
+  const Kinds& kinds = owners_of(key);
+  return kinds.empty() || std::find(kinds.begin(), kinds.end(), strategy.kind) != kinds.end();
 }
 
 std::string strategy_names() {
