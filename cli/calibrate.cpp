@@ -1,6 +1,6 @@
 // stepcast calibrate: measures this machine, or reads a trace of somebody's own training.
 
-#include "validate/calibrate.hpp"
+#include "cli/calibrate.hpp"
 
 #include <fmt/format.h>
 #include <sys/utsname.h>
@@ -32,31 +32,11 @@ namespace stepcast::cli {
 
 namespace {
 
-struct Options {
-  std::vector<std::string> traces;
-  std::string output = "calibration.toml";
-  std::string name;
-  std::string gpu;
-  std::optional<int> ranks;  // threads: 4
-  int ranks_per_node = 0;
-  int shard_group = 0;
-  int gpus_per_node = 0;
-  double largest_mb = 64;
-  std::vector<double> sizes_mb;
-  std::vector<std::string> dtypes;
-  bool quick = false;
-};
+using Options = CalibrateCommandOptions;
+
+constexpr double most_mb = 64;  // of a collective on CPUs
 
 Where flag(const char* name) { return {.file = name, .line = 0, .key = ""}; }
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[16];
-  std::strftime(text, sizeof text, "%Y-%m-%d", &parts);
-  return text;
-}
 
 // "AMD EPYC 7742 64-Core Processor"
 std::string cpu_name() {
@@ -116,6 +96,37 @@ class Progress {
   bool moves_;
 };
 
+constexpr Dtype summed[] = {Dtype::fp32, Dtype::bf16, Dtype::fp16};
+
+// Ranks are threads, or processes where there is a wire.
+void check(const Options& options, int ranks, int shard, bool processes) {
+  if (ranks < 2 || ranks > 64) {
+    throw InputError(flag(processes ? "launch -n" : "--ranks"),
+                     fmt::format("{} is out of range; accepted: 2 to 64 ranks", ranks));
+  }
+  if (processes && options.ranks && *options.ranks != ranks) {
+    throw InputError(flag("--ranks"), fmt::format("{} are not the {} processes that were started; "
+                                                  "accepted: without it",
+                                                  *options.ranks, ranks));
+  }
+  if (options.ranks_per_node < 0 || (options.ranks_per_node > 0 && !processes)) {
+    throw InputError(flag("--ranks-per-node"),
+                     "says how processes lie on hosts; accepted: from 1, under stepcast launch");
+  }
+  check_sizes(options, ranks, shard);
+}
+
+}  // namespace
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", &parts);
+  return text;
+}
+
 // What an interrupted measurement of the same kind left.
 Calibration begun(const std::string& part, const CalibrationOrigin& origin) {
   std::error_code error;
@@ -135,18 +146,7 @@ Calibration begun(const std::string& part, const CalibrationOrigin& origin) {
   return c;
 }
 
-constexpr Dtype summed[] = {Dtype::fp32, Dtype::bf16, Dtype::fp16};
-
-// What a measurement consists of, and what of it is done.
-struct Measurement {
-  Bench bench;
-  CalibrateOptions how;
-  Calibration calibration;
-  bool prints = true;
-};
-
-// Ranks are threads, or processes where there is a wire.
-void check(const Options& options, int ranks, int shard, bool processes) {
+void check_sizes(const Options& options, int ranks, int shard) {
   double before = 0;
   for (const double size : options.sizes_mb) {
     if (size > 4096) {
@@ -161,31 +161,51 @@ void check(const Options& options, int ranks, int shard, bool processes) {
     }
     before = size;
   }
-  if (ranks < 2 || ranks > 64) {
-    throw InputError(flag(processes ? "launch -n" : "--ranks"),
-                     fmt::format("{} is out of range; accepted: 2 to 64 ranks", ranks));
-  }
-  if (processes && options.ranks && *options.ranks != ranks) {
-    throw InputError(flag("--ranks"), fmt::format("{} are not the {} processes that were started; "
-                                                  "accepted: without it",
-                                                  *options.ranks, ranks));
-  }
   if (shard < 1 || ranks % shard != 0) {
     throw InputError(flag("--shard-group"),
                      fmt::format("{} does not divide {} ranks; accepted: a divisor", shard, ranks));
   }
-  if (options.ranks_per_node < 0 || (options.ranks_per_node > 0 && !processes)) {
-    throw InputError(flag("--ranks-per-node"),
-                     "says how processes lie on hosts; accepted: from 1, under stepcast launch");
-  }
-  if (!(options.largest_mb >= 0.001 && options.largest_mb <= 4096)) {
-    throw InputError(flag("--largest-mb"), fmt::format("{} is out of range; accepted: 0.001 to "
-                                                       "4096 MiB",
-                                                       options.largest_mb));
+  const double largest = options.largest_mb.value_or(most_mb);
+  if (!(largest >= 0.001 && largest <= 4096)) {
+    throw InputError(flag("--largest-mb"),
+                     fmt::format("{} is out of range; accepted: 0.001 to 4096 MiB", largest));
   }
 }
 
-// Before minutes of measuring: what cannot be written, or not be read again.
+CalibrateOptions how_to_measure(const Options& options, double largest_mb) {
+  CalibrateOptions how;
+  how.quick = options.quick;
+  how.largest = static_cast<Bytes>(largest_mb * static_cast<double>(mib));
+  for (const double size : options.sizes_mb) {
+    how.sizes.push_back(static_cast<Bytes>(size * static_cast<double>(mib)));
+  }
+  if (!options.dtypes.empty()) how.dtypes.clear();
+  for (const std::string& name : options.dtypes) {
+    const auto known = std::find_if(std::begin(summed), std::end(summed),
+                                    [&](Dtype dtype) { return to_string(dtype) == name; });
+    if (known == std::end(summed)) {
+      throw not_accepted(flag("--dtypes"), name, {"fp32", "bf16", "fp16"});
+    }
+    how.dtypes.push_back(*known);
+  }
+  return how;
+}
+
+std::string source_of(const Options& options, int ranks, int shard, double largest_mb) {
+  std::string source =
+      fmt::format("stepcast {} calibrate{} --ranks {} --shard-group {} --largest-mb {}", version(),
+                  options.quick ? " --quick" : "", ranks, shard, largest_mb);
+  if (!options.sizes_mb.empty()) {
+    source += fmt::format(" --sizes-mb {}", fmt::join(options.sizes_mb, ","));
+  }
+  if (!options.dtypes.empty())
+    source += fmt::format(" --dtypes {}", fmt::join(options.dtypes, ","));
+  if (options.ranks_per_node > 0) {
+    source += fmt::format(" --ranks-per-node {}", options.ranks_per_node);
+  }
+  return source;
+}
+
 void check_output(const Options& options, const CalibrationOrigin& origin) {
   namespace fs = std::filesystem;
   const auto refuse = [&](const char* why) {
@@ -204,31 +224,6 @@ void check_output(const Options& options, const CalibrationOrigin& origin) {
   } catch (const InputError&) {
     throw InputError(flag("--name"), "cannot be written in TOML; accepted: text in UTF-8");
   }
-}
-
-CalibrationOrigin origin_of(const Options& options, int ranks, int shard, bool processes) {
-  utsname system{};
-  uname(&system);
-  CalibrationOrigin origin;
-  origin.device =
-      fmt::format("{}, {} threads of it", cpu_name(), std::thread::hardware_concurrency());
-  origin.name = options.name.empty() ? origin.device : options.name;
-  origin.driver = fmt::format("{} {}", system.sysname, system.release);
-  origin.executor = processes ? "cpu processes" : "cpu threads";
-  origin.source =
-      fmt::format("stepcast {} calibrate{} --ranks {} --shard-group {} --largest-mb {}", version(),
-                  options.quick ? " --quick" : "", ranks, shard, options.largest_mb);
-  if (!options.sizes_mb.empty()) {
-    origin.source += fmt::format(" --sizes-mb {}", fmt::join(options.sizes_mb, ","));
-  }
-  if (!options.dtypes.empty()) {
-    origin.source += fmt::format(" --dtypes {}", fmt::join(options.dtypes, ","));
-  }
-  if (options.ranks_per_node > 0) {
-    origin.source += fmt::format(" --ranks-per-node {}", options.ranks_per_node);
-  }
-  origin.date = today();
-  return origin;
 }
 
 int measure(const Options& options, Measurement& m) {
@@ -259,6 +254,22 @@ int measure(const Options& options, Measurement& m) {
   return 0;
 }
 
+namespace {
+
+CalibrationOrigin origin_of(const Options& options, int ranks, int shard, bool processes) {
+  utsname system{};
+  uname(&system);
+  CalibrationOrigin origin;
+  origin.device =
+      fmt::format("{}, {} threads of it", cpu_name(), std::thread::hardware_concurrency());
+  origin.name = options.name.empty() ? origin.device : options.name;
+  origin.driver = fmt::format("{} {}", system.sysname, system.release);
+  origin.executor = processes ? "cpu processes" : "cpu threads";
+  origin.source = source_of(options, ranks, shard, options.largest_mb.value_or(most_mb));
+  origin.date = today();
+  return origin;
+}
+
 Run prepare(const Options& options, runtime::Wire* wire) {
   const bool processes = wire != nullptr;
   const int ranks = processes ? wire->size() : options.ranks.value_or(4);
@@ -280,20 +291,7 @@ Run prepare(const Options& options, runtime::Wire* wire) {
     runtime::RealReplay work(schedule, durations);
     return execute_here(wire, schedule, work, how).timeline;
   };
-  m->how.quick = options.quick;
-  m->how.largest = static_cast<Bytes>(options.largest_mb * static_cast<double>(mib));
-  for (const double size : options.sizes_mb) {
-    m->how.sizes.push_back(static_cast<Bytes>(size * static_cast<double>(mib)));
-  }
-  if (!options.dtypes.empty()) m->how.dtypes.clear();
-  for (const std::string& name : options.dtypes) {
-    const auto known = std::find_if(std::begin(summed), std::end(summed),
-                                    [&](Dtype dtype) { return to_string(dtype) == name; });
-    if (known == std::end(summed)) {
-      throw not_accepted(flag("--dtypes"), name, {"fp32", "bf16", "fp16"});
-    }
-    m->how.dtypes.push_back(*known);
-  }
+  m->how = how_to_measure(options, options.largest_mb.value_or(most_mb));
   m->prints = !processes || wire->rank() == 0;
   const CalibrationOrigin origin = origin_of(options, ranks, shard, processes);
   if (m->prints) check_output(options, origin);
@@ -310,8 +308,23 @@ Run prepare(const Options& options, runtime::Wire* wire) {
 
 int go(const Options& options) {
   if (!options.traces.empty()) return from_traces(options);
+  const std::string& executor = options.executor;
+  if (!executor.empty() && executor != "threads" && executor != "mpi" && executor != "nccl") {
+    throw not_accepted(flag("--executor"), executor, {"threads", "mpi", "nccl"});
+  }
+  if (executor == "nccl") return calibrate_on_gpus(options);
   if (!options.gpu.empty()) {
-    throw InputError(flag("--gpu"), "needs --from-trace: it names the GPU of the trace");
+    throw InputError(flag("--gpu"),
+                     "names the GPU of a trace or of this machine; accepted: with --from-trace or "
+                     "--executor nccl");
+  }
+  if (executor == "threads" && runtime::under_mpirun()) {
+    throw InputError(flag("--executor"),
+                     "threads would measure in each of these processes; "
+                     "accepted: mpi, or without stepcast launch");
+  }
+  if (executor == "mpi" && !runtime::under_mpirun()) {
+    throw InputError(flag("--executor"), "mpi needs processes; accepted: under stepcast launch");
   }
   if (!runtime::under_mpirun()) return prepare(options, nullptr)();
   const std::unique_ptr<runtime::Wire> wire = runtime::open_mpi();
@@ -326,16 +339,22 @@ Run add(CLI::App& command) {
   text(command.add_option("--output", options->output, "the file to write (calibration.toml)"),
        "FILE", "Output");
   text(command.add_option("--name", options->name, "of the machine, for people"), "TEXT", "Output");
-  text(command.add_option("--ranks", options->ranks, "threads that meet in collectives: 4"), "N",
-       "Measure");
+  text(command.add_option("--executor", options->executor,
+                          "threads of this process; mpi: processes (default under mpirun and "
+                          "stepcast launch); nccl: GPUs, kernels too"),
+       "NAME", "Measure");
+  text(command.add_option("--ranks", options->ranks,
+                          "that meet in collectives: 4 threads, or all GPUs of the machine"),
+       "N", "Measure");
   text(command.add_option("--shard-group", options->shard_group,
                           "ranks that share one copy, as HSDP's: its axes are measured too"),
        "N", "Measure");
   text(command.add_option("--ranks-per-node", options->ranks_per_node,
-                          "of processes on several hosts, under stepcast launch"),
+                          "of processes on several hosts"),
        "N", "Measure");
-  text(command.add_option("--largest-mb", options->largest_mb, "largest collective, MiB: 64"), "N",
-       "Measure");
+  text(command.add_option("--largest-mb", options->largest_mb,
+                          "largest collective, MiB: 64, of GPUs 256"),
+       "N", "Measure");
   text(command.add_option("--sizes-mb", options->sizes_mb, "these sizes of collectives, MiB")
            ->delimiter(','),
        "N,...", "Measure");
@@ -343,11 +362,15 @@ Run add(CLI::App& command) {
            ->delimiter(','),
        "NAME,...", "Measure");
   command.add_flag("--quick", options->quick, "few sizes, few repetitions")->group("Measure");
+  text(command.add_option("--watchdog", options->watchdog,
+                          "nccl: seconds without progress until a hang is reported: 60"),
+       "S", "Measure");
   text(command.add_option("--from-trace", options->traces,
                           "traces of PyTorch's profiler instead, one a rank; JSON or gzip"),
        "FILE...", "From a trace");
-  text(command.add_option("--gpu", options->gpu, "catalog name of the trace's GPU"), "NAME",
-       "From a trace");
+  text(command.add_option("--gpu", options->gpu,
+                          "catalog name of the GPU, where its driver's does not tell"),
+       "NAME", "From a trace");
   text(command.add_option("--gpus-per-node", options->gpus_per_node,
                           "of the trace's job (default: the devices that it lists)"),
        "N", "From a trace");

@@ -31,6 +31,7 @@
 #include "base/error.hpp"
 #include "base/toml.hpp"
 #include "base/version.hpp"
+#include "cli/calibrate.hpp"
 #include "cli/command.hpp"
 #include "cli/run_gpu.hpp"
 #include "runtime/cuda/frame.hpp"
@@ -41,6 +42,7 @@
 #include "validate/calibrate.hpp"
 #include "validate/compare.hpp"
 #include "validate/durations.hpp"
+#include "validate/gpu_bench.hpp"
 
 namespace stepcast::cli {
 
@@ -289,24 +291,11 @@ class Checks {
 
   Outcome calibrate_quick() {
     if (tables_.kernels == nullptr) return {Outcome::How::failed, tables_.no_kernels};
-    const Forecast f = forecast(gpt2("ddp"), {.search_change = false});
     Calibration c;
-    c.origin.name = gpu_.name;
-    c.origin.device = gpu_.name;
-    c.origin.gpu = f.resolved.cluster.machine.gpu.name;
-    c.origin.driver = tables_.software.front();
-    c.origin.executor = "cuda";
+    c.origin = gpu_origin(tables_, load_machine(machine_).gpu.name);
     c.origin.source = fmt::format("stepcast {} gpu-check", version());
     c.origin.date = today();
-    c.origin.versions = tables_.software;
-    Bench bench;
-    bench.mesh = {1, 1};
-    bench.source = gpu_.name;
-    bench.computes = true;
-    bench.run = [&](const Schedule& schedule, int steps, Seconds) {
-      runtime::GpuReplay work(schedule, no_durations(schedule), tables_);
-      return replayed(schedule, work, steps).timeline;
-    };
+    const Bench bench = gpu_bench(tables_, {1, 1}, {}, 0);
     CalibrateOptions how;
     how.quick = true;
     calibrate(
@@ -323,11 +312,7 @@ class Checks {
     const Forecast f = forecast(s, {.search_change = false});
     runtime::GpuReplay work(f.schedule, durations_of(f.schedule, f.costs), tables_);
     const runtime::GpuExecution run = replayed(f.schedule, work, 7);
-    Measured measured;
-    measured.timeline = run.timeline;
-    for (const runtime::GpuMemoryUse& use : run.memory) measured.peak.push_back(use.peak);
-    measured.pools = run.memory.front().pools;
-    const Comparison c = compare(f, measured);
+    const Comparison c = compare(f, measured_of(run));
     const std::string stem = (folder_ / fmt::format("validate-{}", strategy)).string();
     write_file(stem + ".txt", to_text(c));
     write_file(stem + ".json", to_json(c));
@@ -339,23 +324,6 @@ class Checks {
   }
 
   std::string calibration() const { return (folder_ / "calibration.toml").string(); }
-
-  static runtime::Durations no_durations(const Schedule& schedule) {
-    runtime::Durations all;
-    for (const Role& role : schedule.roles) {
-      all.emplace_back();
-      for (const StepProgram& program : role.steps) all.back().emplace_back(program.ops.size());
-    }
-    return all;
-  }
-  static std::string today() {
-    const std::time_t now = std::time(nullptr);
-    std::tm parts{};
-    gmtime_r(&now, &parts);
-    std::array<char, 16> text{};
-    std::strftime(text.data(), text.size(), "%Y-%m-%d", &parts);
-    return text.data();
-  }
 
   void write() {
     nlohmann::ordered_json json;

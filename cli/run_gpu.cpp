@@ -12,6 +12,7 @@
 #include "runtime/cuda/gpu_trainer.hpp"
 #include "sim/report/format.hpp"
 #include "validate/durations.hpp"
+#include "validate/gpu_bench.hpp"
 
 namespace stepcast::cli {
 namespace {
@@ -117,6 +118,26 @@ runtime::GpuExecuteOptions gpu_options(const RunCommandOptions& options, const S
   how.watchdog = options.watchdog;
   how.comm = comm_options(scenario);
   return how;
+}
+
+GpuJob::GpuJob(const Scenario& scenario, Seconds watchdog) : tables_(open_gpus_for(scenario)) {
+  if (tables_.kernels == nullptr) {
+    throw InputError({.file = "--executor", .line = 0, .key = ""}, tables_.no_kernels);
+  }
+  RunCommandOptions options;
+  options.watchdog = watchdog;
+  how_ = gpu_options(options, scenario);
+}
+
+Measured GpuJob::replay(const Forecast& forecast, int steps) {
+  how_.steps = steps;
+  runtime::GpuReplay work(forecast.schedule, durations_of(forecast.schedule, forecast.costs),
+                          tables_);
+  const runtime::GpuExecution run =
+      runtime::execute_on_gpus(forecast.schedule, work, tables_, how_);
+  ++how_.meeting;
+  labels_ = work.labels();
+  return measured_of(run);
 }
 
 int run_on_gpus(const RunCommandOptions& options, const Scenario& scenario, Forecast& f) {

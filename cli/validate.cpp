@@ -11,6 +11,7 @@
 #include "base/toml.hpp"
 #include "cli/command.hpp"
 #include "cli/processes.hpp"
+#include "cli/run_gpu.hpp"
 #include "cli/scenario_flags.hpp"
 #include "runtime/mpi/open.hpp"
 #include "runtime/real_replay.hpp"
@@ -33,8 +34,12 @@ struct Options {
   int steps = 7;
   std::uint64_t seed = 1;
   double watchdog = 60;
+  std::string executor;           // threads, mpi, nccl; empty: mpi under mpirun
   runtime::Wire* wire = nullptr;  // where this process is one rank of several
-  bool prints() const { return wire == nullptr || wire->rank() == 0; }
+  GpuJob* gpus = nullptr;         // --executor nccl
+  bool prints() const {
+    return gpus != nullptr ? gpus->prints() : wire == nullptr || wire->rank() == 0;
+  }
 };
 
 // Collectives of every rank have tensors of their largest size, twice.
@@ -79,6 +84,10 @@ Validated validate(const Scenario& scenario, const Options& options) {
     throw InputError(scenario.where("step"), "the steady step is validated; accepted: without it");
   }
   Validated v{forecast(scenario, {.search_change = false}), {}};
+  if (options.gpus != nullptr) {
+    v.measured = options.gpus->replay(v.forecast, options.steps);
+    return v;
+  }
   check_size(scenario, v.forecast, options);
   const Schedule& schedule = v.forecast.schedule;
   // Processes have scratch memory for what they send; threads need tensors.
@@ -144,6 +153,25 @@ int run(const Options& options, const ScenarioFlags& flags) {
 }
 
 int go(Options options, const ScenarioFlags& flags) {
+  const Where where{.file = "--executor", .line = 0, .key = ""};
+  const std::string& executor = options.executor;
+  if (!executor.empty() && executor != "threads" && executor != "mpi" && executor != "nccl") {
+    throw not_accepted(where, executor, {"threads", "mpi", "nccl"});
+  }
+  if (executor == "nccl") {
+    const Scenario scenario = flags.read(options.file);
+    GpuJob gpus(scenario, options.watchdog);
+    options.gpus = &gpus;
+    return run(options, flags);
+  }
+  if (executor == "threads" && runtime::under_mpirun()) {
+    throw InputError(where,
+                     "threads would run the whole step in each of these processes; accepted: mpi, "
+                     "or without stepcast launch");
+  }
+  if (executor == "mpi" && !runtime::under_mpirun()) {
+    throw InputError(where, "mpi needs processes; accepted: under stepcast launch");
+  }
   if (!runtime::under_mpirun()) return run(options, flags);
   const std::unique_ptr<runtime::Wire> wire = runtime::open_mpi();
   options.wire = wire.get();
@@ -162,6 +190,10 @@ Run add(CLI::App& command) {
             "--sweep", options->sweep,
             "one key varied: bucket_cap_mb=1,5,25 or strategy=ddp,fsdp1:FULL_SHARD,hsdp:2"),
         "KEY=VALUE,...", "Run");
+  group(command.add_option("--executor", options->executor,
+                           "threads of this process; mpi: one process a rank (default under "
+                           "mpirun and stepcast launch); nccl: GPUs"),
+        "NAME", "Run");
   group(command.add_option("--steps", options->steps, "steps to run, the first warms up: 7"), "N",
         "Run");
   group(command.add_option("--seed", options->seed, "what the schedule leaves open"), "N", "Run");

@@ -12,6 +12,7 @@ namespace stepcast {
 
 namespace {
 
+using runtime::accompanied;
 using runtime::CollectiveCase;
 using runtime::collectives_bench;
 using runtime::durations;
@@ -175,41 +176,50 @@ struct Beside {
   double collective_slowdown = 1;
 };
 
-Beside beside_collectives(const Bench& bench, const Kernel& kernel, int steps) {
-  // On a GPU a collective that holds its channels for about as long as a few products.
-  const CollectiveCase what{CollectiveKind::all_reduce, Dtype::fp32,
-                            bench.computes ? 16 * mib : 256 * kib};
-  // As many as outlast the ops; every process must issue as many, so no clock decides the number.
+// `ctas` 0: as many channels as the executor takes by itself.
+Beside beside_collectives(const Bench& bench, const Kernel& kernel, int steps, int ctas) {
+  const CollectiveCase what{CollectiveKind::all_reduce, Dtype::fp32, bench.beside};
+  // Every process must issue as many, so no clock decides the number.
   const int collectives = 2 * equal_ops;
   const Schedule alone = equal_ops_bench(bench.mesh, kernel, equal_ops);
   const Schedule only = collectives_bench(bench.mesh, Axis::world, {what});
   const Schedule both =
       overlap_bench(bench.mesh, Axis::world, kernel, equal_ops, what, collectives);
-  const Timeline alone_ran = bench.run(alone, steps, timed_seconds);
-  const Timeline only_ran = bench.run(only, steps, 0);
-  const Timeline both_ran = bench.run(both, steps, timed_seconds);
+  const auto run = [&](const Schedule& schedule, Seconds op_seconds) {
+    return ctas > 0 ? bench.run_with(schedule, steps, ctas)
+                    : bench.run(schedule, steps, op_seconds);
+  };
+  const Timeline alone_ran = run(alone, timed_seconds);
+  const Timeline only_ran = run(only, 0);
+  const Timeline both_ran = run(both, timed_seconds);
   if (both_ran.spans.empty()) return {};
-  std::vector<Seconds> calls;
-  for (const std::vector<Seconds>& call : durations(both, both_ran, OpKind::collective)) {
-    calls.insert(calls.end(), call.begin(), call.end());
-  }
   const Seconds lonely = repeated(durations(only, only_ran, OpKind::collective).front()).median;
+  const Seconds beside = repeated(accompanied(both, both_ran)).median;
   return {true, std::max(1.0, per_op(both, both_ran) / std::max(per_op(alone, alone_ran), 1e-9)),
-          std::max(0.01, repeated(calls).median / std::max(lonely, 1e-9))};
+          std::max(0.01, beside / std::max(lonely, 1e-9))};
 }
 
-void measure_overlap(Calibration& c, const Bench& bench, const CalibrateOptions& options) {
+bool has_overlap(const Calibration& c, int channels) {
+  return std::any_of(c.overlaps.begin(), c.overlaps.end(), [&](const CalibratedOverlap& o) {
+    return o.channels == static_cast<double>(channels);
+  });
+}
+
+void measure_overlap(Calibration& c, const Bench& bench, const CalibrateOptions& options,
+                     int ctas) {
   const int steps = options.quick ? 4 : 10;
-  const Beside product = beside_collectives(bench, product_beside(bench), steps);
+  const Beside product = beside_collectives(bench, product_beside(bench), steps, ctas);
   const Beside stream =
-      bench.computes ? beside_collectives(bench, stream_beside(bench), steps) : product;
+      bench.computes ? beside_collectives(bench, stream_beside(bench), steps, ctas) : product;
   if (!product.here) return;
   CalibratedOverlap overlap;
-  overlap.channels = bench.channels;
+  overlap.channels = ctas > 0 ? ctas : bench.channels;
   overlap.compute_slowdown = product.op_slowdown;
   overlap.memory_slowdown = stream.op_slowdown;
   overlap.collective_slowdown = product.collective_slowdown;
-  c.overlaps = {overlap};
+  c.overlaps.push_back(overlap);
+  std::sort(c.overlaps.begin(), c.overlaps.end(),
+            [](const auto& a, const auto& b) { return a.channels < b.channels; });
 }
 
 struct Unit {
@@ -238,8 +248,16 @@ std::vector<Unit> units_of(const Calibration& c, const Bench& bench,
                      [&](Calibration& out) { measure_overhead(out, bench, options); }});
   }
   if (bench.mesh.world_size() > 1) {
-    units.push_back({"ops beside collectives", !c.overlaps.empty(),
-                     [&](Calibration& out) { measure_overlap(out, bench, options); }});
+    if (bench.ctas.empty()) {
+      units.push_back({"ops beside collectives", !c.overlaps.empty(),
+                       [&](Calibration& out) { measure_overlap(out, bench, options, 0); }});
+    }
+    for (const int ctas : bench.ctas) {
+      units.push_back({fmt::format("ops beside collectives that hold {} channels", ctas),
+                       has_overlap(c, ctas), [&bench, &options, ctas](Calibration& out) {
+                         measure_overlap(out, bench, options, ctas);
+                       }});
+    }
   }
   return units;
 }

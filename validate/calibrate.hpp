@@ -30,6 +30,12 @@ struct Bench {
   bool computes = false;
   std::vector<Dtype> dtypes = {Dtype::bf16, Dtype::fp32};  // of their products
   int channels = 1;                                        // that a collective holds
+  // GPUs: the same with collectives that hold `ctas` channels, no more and no fewer; and the counts
+  // that interference is measured at.
+  std::function<Timeline(const Schedule& schedule, int steps, int ctas)> run_with = {};
+  std::vector<int> ctas = {};  // rising
+  // Of the collectives that go on beside ops: large enough that a hundred outlast fifty ops.
+  Bytes beside = 256 * kib;
 };
 
 struct CalibrateOptions {

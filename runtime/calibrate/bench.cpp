@@ -161,6 +161,21 @@ std::vector<std::vector<Seconds>> durations(const Schedule& schedule, const Time
   return out;
 }
 
+std::vector<Seconds> accompanied(const Schedule& schedule, const Timeline& timeline) {
+  std::vector<Seconds> last;  // end of the ops, by repetition
+  each_span(schedule, timeline, OpKind::compute, [&](const Span& span) {
+    last.resize(std::max(last.size(), static_cast<std::size_t>(span.step)), 0);
+    Seconds& end = last[static_cast<std::size_t>(span.step) - 1];
+    end = std::max(end, span.end);
+  });
+  std::vector<Seconds> out;
+  each_span(schedule, timeline, OpKind::collective, [&](const Span& span) {
+    const auto step = static_cast<std::size_t>(span.step) - 1;
+    if (step < last.size() && span.start < last[step]) out.push_back(span.end - span.start);
+  });
+  return out;
+}
+
 std::vector<Seconds> extents(const Schedule& schedule, const Timeline& timeline, OpKind kind) {
   std::vector<Seconds> first, last;
   each_span(schedule, timeline, kind, [&](const Span& span) {

@@ -47,6 +47,8 @@ Bytes moved_bytes(const CollectiveCase& what, int ranks);
 // Durations of the ops of a kind, by op in issue order, then by repetition. Role 0.
 std::vector<std::vector<Seconds>> durations(const Schedule& schedule, const Timeline& timeline,
                                             OpKind kind);
+// Of the collectives that began while ops were still running: those that had company. Role 0.
+std::vector<Seconds> accompanied(const Schedule& schedule, const Timeline& timeline);
 // From the first start to the last end of the ops of a kind, by repetition. Role 0.
 std::vector<Seconds> extents(const Schedule& schedule, const Timeline& timeline, OpKind kind);
 

@@ -17,12 +17,14 @@ struct Launcher {
   const char* rank;
   const char* ranks;
   const char* local_rank;
+  const char* local_ranks;  // may be missing
 };
 // torchrun's first: it runs inside a Slurm job too.
 constexpr Launcher launchers[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"},
 };
 
 int number(const std::string& name, const char* text, int least, int most) {
@@ -65,6 +67,9 @@ std::optional<Job> job_of_environment(const std::function<const char*(const char
     job.ranks = number(launcher.ranks, need(launcher.ranks), 1, most);
     job.rank = number(launcher.rank, rank, 0, job.ranks - 1);
     job.local_rank = number(launcher.local_rank, need(launcher.local_rank), 0, most);
+    if (const char* local = get(launcher.local_ranks)) {
+      job.local_ranks = number(launcher.local_ranks, local, 1, most);
+    }
     const char* nodes = get("SLURM_JOB_NODELIST");
     if (const char* address = get("MASTER_ADDR")) {
       job.address = address;

@@ -3,6 +3,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -76,6 +77,11 @@ std::optional<Frame> Connection::receive() {
   Frame frame{header.kind, header.number, std::string(header.size, '\0')};
   if (!receive_all(descriptor_, frame.bytes.data(), frame.bytes.size())) return {};
   return frame;
+}
+
+bool Connection::readable(Seconds within) {
+  pollfd asked{descriptor_, POLLIN, 0};
+  return ::poll(&asked, 1, static_cast<int>(within * 1e3)) > 0;
 }
 
 Listener::Listener(int port) {

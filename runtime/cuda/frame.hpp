@@ -34,6 +34,8 @@ class Connection {
   bool send(const Frame& frame);
   // Nothing when the other side is gone, or has sent what is no frame.
   std::optional<Frame> receive();
+  // Whether something has come, or the end of the connection, within so long.
+  bool readable(Seconds within);
   // A receive in another thread returns.
   void shut();
 

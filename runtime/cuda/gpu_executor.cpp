@@ -312,7 +312,7 @@ GpuExecution execute_on_gpus(const Schedule& schedule, GpuWork& work, const GpuT
   int port = one_process ? 0 : options.job->port;
   if (one_process || options.job->rank == 0) {
     server = std::make_unique<RendezvousServer>(
-        RendezvousServer::Options{port, ranks, options.watchdog, options.patience},
+        RendezvousServer::Options{port, ranks, options.watchdog, options.patience, options.meeting},
         [&schedule](const std::vector<RankStanding>& all) {
           return who_is_missing(schedule, all);
         });
@@ -325,6 +325,7 @@ GpuExecution execute_on_gpus(const Schedule& schedule, GpuWork& work, const GpuT
   meeting.agreement = digest_of(schedule, options.steps);
   meeting.watchdog = options.watchdog;
   meeting.patience = options.patience;
+  meeting.meeting = options.meeting;
   const Life life(run, tables, options);
 
   GpuExecution execution;
@@ -370,6 +371,29 @@ GpuExecution execute_on_gpus(const Schedule& schedule, GpuWork& work, const GpuT
   std::stable_sort(t.memory.begin(), t.memory.end(), by_place);
   add_steps(t, schedule, run.programs);
   return execution;
+}
+
+std::string from_rank_0(const std::string& mine, const GpuExecuteOptions& options) {
+  if (!options.job) return mine;
+  const Job& job = *options.job;
+  std::unique_ptr<RendezvousServer> server;
+  if (job.rank == 0) {
+    server = std::make_unique<RendezvousServer>(
+        RendezvousServer::Options{job.port, job.ranks, options.watchdog, options.patience,
+                                  options.meeting},
+        [](const std::vector<RankStanding>&) { return std::string("nobody runs yet"); });
+  }
+  Rendezvous::Options meeting;
+  meeting.rank = job.rank;
+  meeting.ranks = job.ranks;
+  meeting.address = job.address;
+  meeting.port = job.port;
+  meeting.agreement = "what rank 0 has";
+  meeting.watchdog = options.watchdog;
+  meeting.patience = options.patience;
+  meeting.meeting = options.meeting;
+  Rendezvous rendezvous(meeting);
+  return rendezvous.exchange(meeting.agreement, job.rank == 0 ? mine : "").front();
 }
 
 }  // namespace stepcast::runtime

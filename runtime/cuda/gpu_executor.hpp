@@ -31,6 +31,7 @@ struct GpuExecuteOptions {
   Seconds watchdog = 30;   // no rank goes on
   Seconds patience = 300;  // for ranks that are still starting, and for NCCL's set-up
   CommOptions comm = {};
+  int meeting = 0;  // of a job that runs several schedules: counted alike by all ranks
 };
 
 // What a rank allocated, and what its pools had reserved from CUDA, at most.
@@ -51,5 +52,8 @@ struct GpuExecution {
 // InputError where ranks and GPUs do not fit together.
 GpuExecution execute_on_gpus(const Schedule& schedule, GpuWork& work, const GpuTables& tables,
                              const GpuExecuteOptions& options = {});
+
+// What rank 0 of the job gives, on every rank: a meeting of its own. Without a job, `mine`.
+std::string from_rank_0(const std::string& mine, const GpuExecuteOptions& options);
 
 }  // namespace stepcast::runtime

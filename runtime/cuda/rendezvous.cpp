@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/cpu/executor.hpp"
 #include "runtime/cuda/gpu.hpp"
 #include "runtime/cuda/wire.hpp"
@@ -13,17 +15,34 @@ namespace stepcast::runtime {
 using Clock = std::chrono::steady_clock;
 
 Rendezvous::Rendezvous(const Options& options) : options_(options), last_heard_(Clock::now()) {
-  const int descriptor = connect_to(options.address, options.port, options.patience);
-  if (descriptor < 0) {
-    throw GpuError(fmt::format("rank {}: nobody answers at {}:{} (rank 0) after {:g} s",
-                               options.rank, options.address, options.port, options.patience));
+  const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                        std::chrono::duration<double>(options.patience));
+  while (!knock(std::chrono::duration<double>(until - Clock::now()).count())) {
+    if (Clock::now() >= until) {
+      throw GpuError(fmt::format("rank {}: nobody answers at {}:{} (rank 0) after {:g} s",
+                                 options.rank, options.address, options.port, options.patience));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+  listening_ = std::thread([this] { listen(); });
+}
+
+// True when the server has answered: with a welcome, or with what is wrong.
+bool Rendezvous::knock(Seconds within) {
+  const int descriptor = connect_to(options_.address, options_.port, std::max(within, 0.0));
+  if (descriptor < 0) return false;
   connection_ = std::make_shared<Connection>(descriptor);
   std::string bytes;
-  put(bytes, options.ranks);
-  put(bytes, options.agreement);
-  connection_->send({wire::hello, static_cast<std::uint32_t>(options.rank), bytes});
-  listening_ = std::thread([this] { listen(); });
+  put(bytes, options_.meeting);
+  put(bytes, options_.ranks);
+  put(bytes, options_.agreement);
+  connection_->send({wire::hello, static_cast<std::uint32_t>(options_.rank), bytes});
+  if (!connection_->readable(std::max(within, 0.0))) return false;  // it is stopped
+  const auto answer = connection_->receive();
+  if (!answer) return false;  // the server of another meeting
+  last_heard_ = Clock::now();
+  if (answer->kind == wire::failed) keep({answer->number != 0, answer->bytes});
+  return true;
 }
 
 Rendezvous::~Rendezvous() {

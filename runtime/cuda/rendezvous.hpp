@@ -11,6 +11,10 @@
 // ended without goodbye, it says to all who is missing at which collective. Who no longer hears the
 // server, which speaks every second or oftener, ends by itself.
 //
+// A job may meet again and again on one port (a calibration is many runs). Ranks are not equally
+// fast: one that comes to meeting 4 while the server of meeting 3 still waits for the last goodbye
+// is turned away without a word, and knocks again until it is welcome.
+//
 // Cost: a few hundred bytes a rank and change, at most 20 a second. A server for 1,000 ranks has
 // 1,000 threads that sleep. Tested by tests/unit/cuda/rendezvous_test.cpp, over loopback.
 
@@ -42,6 +46,7 @@ class RendezvousServer {
     int ranks = 1;
     Seconds watchdog = 30;   // without progress of a run
     Seconds patience = 300;  // for ranks that have not come to an exchange, nor ever
+    int meeting = 0;         // of this job, counted alike by all ranks
   };
   RendezvousServer(const Options& options, Explain explain);
   ~RendezvousServer();
@@ -64,6 +69,7 @@ class RendezvousServer {
 
   void accept_all();
   void serve(const std::shared_ptr<Connection>& connection);
+  bool of_another_meeting(const Frame& hello) const;
   bool admit(const std::shared_ptr<Connection>& connection, const Frame& hello);
   void give(int rank, const Frame& frame);
   void watch();
@@ -101,6 +107,7 @@ class Rendezvous {
     std::string agreement;
     Seconds watchdog = 30;
     Seconds patience = 300;
+    int meeting = 0;
   };
   // Connects. Throws GpuError when nobody answers.
   explicit Rendezvous(const Options& options);
@@ -117,6 +124,7 @@ class Rendezvous {
   [[noreturn]] void throw_failure();
 
  private:
+  bool knock(Seconds within);
   void listen();
   void keep(const Failure& failure);
 

@@ -65,7 +65,8 @@ void RendezvousServer::accept_all() {
 
 void RendezvousServer::serve(const std::shared_ptr<Connection>& connection) {
   const auto first = connection->receive();
-  if (!first || first->kind != wire::hello || !admit(connection, *first)) {
+  if (!first || first->kind != wire::hello || of_another_meeting(*first) ||
+      !admit(connection, *first)) {
     connection->shut();
     return;
   }
@@ -103,11 +104,21 @@ void RendezvousServer::serve(const std::shared_ptr<Connection>& connection) {
   ending_.notify_all();
 }
 
+bool RendezvousServer::of_another_meeting(const Frame& hello) const {
+  try {
+    Reader reader(hello.bytes);
+    return reader.get<int>() != options_.meeting;
+  } catch (const std::runtime_error&) {
+    return false;  // admit() says what is wrong with it
+  }
+}
+
 bool RendezvousServer::admit(const std::shared_ptr<Connection>& connection, const Frame& hello) {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::string wrong;
   try {
     Reader reader(hello.bytes);
+    reader.get<int>();  // the meeting
     const int ranks = reader.get<int>();
     const std::string agreement = reader.text();
     if (ranks != options_.ranks) {
@@ -130,6 +141,7 @@ bool RendezvousServer::admit(const std::shared_ptr<Connection>& connection, cons
     fail({false, wrong});
     return false;
   }
+  connection->send({wire::welcome, 0, {}});
   members_[hello.number].connection = connection;
   if (failure_) tell(members_[hello.number]);
   ++come_;

@@ -18,6 +18,7 @@ enum Kind : std::uint32_t {
   together,
   failed,
   alive,
+  welcome,  // the first answer to a hello; its sender is of this meeting
 };
 
 }  // namespace stepcast::runtime::wire

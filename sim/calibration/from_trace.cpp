@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "sim/calibration/known_gpu.hpp"
 #include "sim/calibration/repetitions.hpp"
 #include "sim/calibration/trace_ops.hpp"
 #include "topologies/topology.hpp"
@@ -267,27 +268,10 @@ class Gather {
   std::vector<std::pair<double, Name>> order_;
 };
 
-// The catalog's part with as many SMs, of that architecture and about that memory; else a name made
-// of the device's, which no machine of the catalog has.
 std::string gpu_of(const KinetoInfo& info) {
   if (info.devices.empty()) return "unknown-gpu";
   const KinetoInfo::Device& device = info.devices.front();
-  for (const std::string& name : catalog_gpus()) {
-    const Gpu gpu = load_gpu(name);
-    const double memory = static_cast<double>(device.memory_bytes);
-    const double off = std::abs(static_cast<double>(gpu.memory_bytes) - memory) / memory;
-    if (gpu.compute_capability == device.compute_capability && gpu.sm_count == device.sm_count &&
-        off < 0.08) {
-      return name;
-    }
-  }
-  std::string made;
-  for (const char c : device.name) {
-    const bool letter = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z');
-    const bool upper = c >= 'A' && c <= 'Z';
-    made += letter ? c : upper ? static_cast<char>(c - 'A' + 'a') : '-';
-  }
-  return made.empty() ? "unknown-gpu" : made;
+  return known_gpu({device.name, device.memory_bytes, device.compute_capability, device.sm_count});
 }
 
 }  // namespace

@@ -43,6 +43,30 @@ TEST_CASE("run --executor nccl without a GPU names the executors that need none"
   CHECK(o.err.find("accepted: threads, mpi") != std::string::npos);
 }
 
+TEST_CASE("calibrate and validate on GPUs say in one line that there is none") {
+  for (const std::string command :
+       {"calibrate --executor nccl --output /nowhere/x.toml",
+        "validate --model gpt2 --cluster dgx-h100 --gpus 1 --strategy ddp --executor nccl"}) {
+    const Output o = run(command, no_gpus);
+    CAPTURE(o.err);
+    CHECK(o.code == 2);
+    CHECK(count_lines(o.err) == 1);
+    CHECK(o.err.starts_with("stepcast: --executor: nccl: no "));
+  }
+}
+
+TEST_CASE("executors that calibrate and validate do not know, or that do not fit, are refused") {
+  CHECK(run("calibrate --executor gpu").err.find("accepted: threads, mpi, nccl") !=
+        std::string::npos);
+  CHECK(run("calibrate --executor mpi").err.find("accepted: under stepcast launch") !=
+        std::string::npos);
+  CHECK(run("validate --model gpt2 --cluster dgx-h100 --gpus 1 --strategy ddp --executor cuda")
+            .err.find("accepted: threads, mpi, nccl") != std::string::npos);
+  CHECK(run("calibrate --gpu h100-sxm").err.find("accepted: with --from-trace") !=
+        std::string::npos);
+  CHECK(run("calibrate --executor nccl --watchdog 0").err.find("--watchdog") != std::string::npos);
+}
+
 TEST_CASE("--stretch is refused on GPUs before anything is opened") {
   const Output o = run(
       "run --model gpt2 --cluster dgx-h100 --gpus 1 --strategy ddp --executor nccl --stretch 4");

@@ -45,6 +45,7 @@ TEST_CASE("torchrun's variables are read, and its own port is left to it") {
   CHECK(j->rank == 3);
   CHECK(j->ranks == 8);
   CHECK(j->local_rank == 1);
+  CHECK(j->local_ranks == 0);  // not said
   CHECK(j->address == "node1");
   CHECK(j->port == 29401);  // the store of torchrun listens on 29400
 }

@@ -226,6 +226,7 @@ class FakeNccl : public GpuCollectives {
     group->size = ranks;
     ++group->come;
     c_.comm_names_.insert(options.name);
+    c_.max_ctas_.insert(options.max_ctas);
     ++c_.alive_;
     auto* comm = new GpuComm;
     comm->group = group;

@@ -60,6 +60,7 @@ class FakeCluster {
   std::multiset<int> priorities() const;                    // of the streams made
   std::vector<std::string> ranges() const { return ranges_; }
   std::set<std::string> comm_names() const { return comm_names_; }
+  std::multiset<int> max_ctas() const { return max_ctas_; }  // of the communicators, by rank
 
  private:
   friend class FakeGpu;
@@ -78,6 +79,7 @@ class FakeCluster {
   std::multiset<int> priorities_;
   std::vector<std::string> ranges_;
   std::set<std::string> comm_names_;
+  std::multiset<int> max_ctas_;
   std::vector<std::shared_ptr<void>> keeps_;
 };
 

@@ -143,6 +143,35 @@ TEST_CASE("a rank that says why it cannot go on ends all") {
   CHECK(!first.failure().hang);
 }
 
+TEST_CASE("who comes to the next meeting while the last one ends is let in to the next") {
+  auto first = std::make_unique<RendezvousServer>(server_options(2), counted);
+  const int port = first->port();
+  auto slow = std::make_unique<Rendezvous>(client(*first, 1, 2));
+  auto fast = std::make_unique<Rendezvous>(client(*first, 0, 2));
+  Rendezvous::Options next = client(*first, 0, 2);
+  next.meeting = 1;
+  fast.reset();  // has said goodbye, and is at the next meeting's door: this server's port
+  std::string heard_there;
+  std::thread at_the_door([&] {
+    Rendezvous rendezvous(next);
+    heard_there = rendezvous.exchange("x", "fast").back();
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // it knocks a few times
+  CHECK(!slow->failed());  // nobody is told that two processes are rank 0
+  slow.reset();
+  first.reset();
+  RendezvousServer::Options options = server_options(2);
+  options.port = port;
+  options.meeting = 1;
+  RendezvousServer second(options, counted);
+  Rendezvous::Options other = client(second, 1, 2);
+  other.meeting = 1;
+  Rendezvous rendezvous(other);
+  CHECK(rendezvous.exchange("x", "slow").front() == "fast");
+  at_the_door.join();
+  CHECK(heard_there == "slow");
+}
+
 TEST_CASE("a process that dies is missed, and named") {
   RendezvousServer server(server_options(2, 0.4), counted);
   Rendezvous first(client(server, 0, 2));
@@ -150,6 +179,7 @@ TEST_CASE("a process that dies is missed, and named") {
   {
     Connection dies(connect_to("127.0.0.1", server.port(), 5));
     std::string hello;
+    put(hello, 0);  // the meeting
     put(hello, 2);
     put(hello, std::string("a"));
     dies.send({wire::hello, 1, hello});
