@@ -16,8 +16,7 @@ Planner::Planner(const Schedule& schedule, const MlpShape& shape, int rank, int 
       rank_(rank),
       role_(role),
       divisor_(gradient_divisor(schedule)),
-      at_work_(ranks_at_work(schedule)),
-      unscales_(loss_scale_of(schedule) != 1) {
+      at_work_(ranks_at_work(schedule)) {
   static const Name inputs("inputs");
   const auto& steady = schedule.roles[static_cast<std::size_t>(role)].steps.back().ops;
   takes_batches_ =
@@ -235,9 +234,6 @@ std::vector<Run> Planner::targets_of(const Extent& to, const std::vector<Extent>
 OpPlan Planner::plan_move(const std::vector<Extent>& reads, const Op& op, double factor) {
   const std::vector<Source> sources = sources_of(reads);
   MovePlan plan;
-  // ZeRO-3 has no op of its own that unscales and clips; stages 1 and 2 have.
-  static const Name to_fp32("gradient_to_fp32");
-  plan.clipped = norm_read_ && op.verb == to_fp32 && !unscales_;
   struct Written {
     Extent to;
     std::vector<Run> runs;

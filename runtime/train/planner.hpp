@@ -114,7 +114,6 @@ class Planner {
   int divisor_;  // DDP's
   int at_work_;  // ranks that take batches
   bool takes_batches_;
-  bool unscales_;
   bool norm_read_ = false;  // the host of a ZeRO step knows the gradient norm
   std::map<BufferIndex, const BufferLayout*> layouts_;
   std::map<std::string, int> layer_of_unit_;

@@ -24,6 +24,7 @@ const Name cost_optimizer("zero_step");
 const Name verb_norm("gradient_norm");
 const Name verb_norm_sum("norm_all_reduce");
 const Name verb_to_fp32("gradient_to_fp32");
+const Name verb_unscale("unscale");
 const Name verb_to_16("copy_to_16_bit");
 const Name rule_persistent("zero3.persistent-parameters-gathered-again");
 
@@ -233,6 +234,8 @@ class Stage3Builder {
       const View fp32{fp32_, 0, 4 * group};
       run(verb_to_fp32, gradient * group, 4 * group,
           ViewList(View{gradients.buffer, first * gradient, group * gradient}), ViewList(fp32));
+      // By the loss scale and the clipped norm in one, whether either is used or not.
+      run(verb_unscale, fp32.bytes, fp32.bytes, ViewList(fp32), ViewList(fp32));
       const View own{shards_, first * parameter, group * parameter};
       // A sub-group is a flat tensor of its own, with moments of its own.
       const Bytes state = optimizer_state_bytes(step_);

@@ -119,15 +119,20 @@ TEST_CASE("sub_group_size: 875 M elements of a rank in groups of 1e8 are nine Ad
   const Schedule schedule = build_schedule(step);
   CHECK(testing::faults(schedule) == "");
   int kernels = 0;
-  Bytes bytes = 0;
+  Bytes bytes = 0, unscaled = 0;
   for (const Op& op : schedule.roles[0].steps.back().ops) {
+    if (op.verb == Name("unscale")) {
+      const Kernel& kernel = schedule.at_kernels(op.kernels)[0];
+      unscaled += kernel.bytes_read + kernel.bytes_written;
+    }
     if (op.verb != Name("adamw_fused")) continue;
     ++kernels;
     const Kernel& kernel = schedule.at_kernels(op.kernels)[0];
     bytes += kernel.bytes_read + kernel.bytes_written;
   }
   CHECK(kernels == 9);
-  CHECK(bytes == 24'500'000'000);  // E-30 in ZeRO's step
+  CHECK(bytes == 24'500'000'000);        // E-30 in ZeRO's step
+  CHECK(unscaled == 8ll * 875'000'000);  // the fp32 gradient once over
   Bytes fp32 = 0;
   for (const Buffer& buffer : schedule.buffers) {
     if (buffer.name == Name("fp32_gradient")) fp32 = buffer.bytes;
