@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "models/composition.hpp"
 #include "models/layout.hpp"
 
 namespace stepcast {
@@ -104,6 +105,7 @@ std::optional<SizeProblem> complete_mlp(const Architecture& a) {
 
 std::optional<SizeProblem> complete(Architecture& a) {
   using Limits = SizeLimits;
+  if (a.family == Family::composed) return complete_composition(a);
   if (a.family == Family::resnet) return complete_resnet(a);
   if (auto p = outside("hidden", a.hidden, 1, Limits::hidden)) return p;
   if (auto p = outside("layers", a.layers, 1, Limits::layers)) return p;
@@ -166,13 +168,14 @@ std::string_view to_string(Family family) {
     case Family::vit: return "vit";
     case Family::resnet: return "resnet";
     case Family::mlp: return "mlp";
+    case Family::composed: return "composed";
   }
   return "";
 }
 
 std::vector<Family> families() {
-  return {Family::gpt2, Family::llama, Family::mpt,    Family::mixtral,
-          Family::bert, Family::vit,   Family::resnet, Family::mlp};
+  return {Family::gpt2, Family::llama,  Family::mpt, Family::mixtral, Family::bert,
+          Family::vit,  Family::resnet, Family::mlp, Family::composed};
 }
 
 }  // namespace stepcast

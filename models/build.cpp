@@ -20,6 +20,7 @@
 
 #include "base/error.hpp"
 #include "models/architecture.hpp"
+#include "models/composition.hpp"
 #include "models/layout.hpp"
 #include "models/model.hpp"
 #include "models/resnet.hpp"
@@ -50,7 +51,8 @@ FamilyNames names_of(Family family) {
     case Family::vit:
       return {"", "vit.embeddings.position_embeddings", "vit.encoder.layer.", "vit.layernorm"};
     case Family::mlp: return {"embedding.weight", "", "layers.", ""};
-    case Family::resnet: break;
+    case Family::resnet:
+    case Family::composed: break;
   }
   STEPCAST_ASSERT(false, "a family without names");
 }
@@ -191,6 +193,7 @@ Model build_model(const std::string& name, const Architecture& architecture) {
     throw InputError({name, 0, std::string(problem->field)}, problem->message);
   }
   if (sizes.family == Family::resnet) return build_resnet(name, sizes);
+  if (sizes.family == Family::composed) return compose(name, sizes);
   return Builder(name, sizes).take();
 }
 

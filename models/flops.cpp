@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "models/composition.hpp"
 #include "models/model.hpp"
 
 namespace stepcast {
@@ -28,7 +29,7 @@ struct Terms {
   double attention = 0;   // L (a d) s
 };
 
-Terms terms_of(const Model& model, std::int64_t seq_len) {
+Terms formula_terms(const Model& model, std::int64_t seq_len) {
   const Architecture& a = model.architecture;
   const std::int64_t length = seq_len == 0 ? a.max_positions : seq_len;
   if (length <= 0) {
@@ -38,6 +39,10 @@ Terms terms_of(const Model& model, std::int64_t seq_len) {
   }
   STEPCAST_ASSERT(!takes_images(a.family), "FLOPs a token are asked of text models");
   Terms terms;
+  if (a.family == Family::composed) {
+    const ComposedTerms of_parts = terms_of(model, length);
+    return {of_parts.parameters, of_parts.attention};
+  }
   terms.parameters =
       static_cast<double>(model.active_parameter_elements() -
                           (a.tied_embeddings ? 0 : model.input_embedding_elements()));
@@ -86,13 +91,13 @@ double hardware_flops_per_sample(const Model& model, const Workload& w) {
 }
 
 double model_flops_per_token(const Model& model, std::int64_t seq_len) {
-  const Terms terms = terms_of(model, seq_len);
+  const Terms terms = formula_terms(model, seq_len);
   return 6.0 * terms.parameters + 12.0 * terms.attention;
 }
 
 double hardware_flops_per_token(const Model& model, std::int64_t seq_len,
                                 Checkpointing checkpointing, bool fused_attention) {
-  const Terms terms = terms_of(model, seq_len);
+  const Terms terms = formula_terms(model, seq_len);
   switch (checkpointing) {
     case Checkpointing::none: break;
     case Checkpointing::full: return 8.0 * terms.parameters + 16.0 * terms.attention;

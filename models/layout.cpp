@@ -188,7 +188,8 @@ BlockLayout block_layout(const Architecture& architecture) {
     case Family::bert: return bert(architecture);
     case Family::vit: return vit(architecture);
     case Family::mlp: return mlp(architecture);
-    case Family::resnet: break;  // its blocks are lists of convolutions, resnet.hpp
+    case Family::resnet:  // its blocks are lists of convolutions, resnet.hpp
+    case Family::composed: break;
   }
   STEPCAST_ASSERT(false, "a family without a layout");
 }

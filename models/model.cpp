@@ -1,6 +1,7 @@
 #include "models/model.hpp"
 
 #include "base/error.hpp"
+#include "models/composition.hpp"
 
 namespace stepcast {
 
@@ -37,6 +38,16 @@ std::int64_t Model::parameter_elements(const Layer& layer) const {
 std::int64_t Model::active_parameter_elements() const {
   const Architecture& a = architecture;
   if (a.experts == 0) return parameter_elements();
+  if (a.family == Family::composed) {
+    std::int64_t sum = 0;
+    for (const Layer& layer : layers) {
+      sum += layer.kind == LayerKind::block
+                 ? active_elements_of(
+                       a.composition->kinds[static_cast<std::size_t>(layer.block_kind)], a)
+                 : parameter_elements(layer);
+    }
+    return sum;
+  }
   return parameter_elements() -
          a.layers * (a.experts - a.experts_per_token) * 3 * a.hidden * a.ffn_hidden;
 }

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,7 @@ struct Layer {
   // Layers with one shape_class do the same work and hold tensors of the same shapes: callers
   // compute it once. Dense values 0..Model::shape_classes-1.
   int shape_class = 0;
+  int block_kind = 0;  // composed models: into Composition::kinds
   // Index of a parameter of another layer that this one also uses (tied head), or -1. Its gradient
   // is ready only when both have contributed: with the embedding, last in backward.
   int tied_parameter = -1;
@@ -59,9 +61,12 @@ struct Layer {
 //   vit               encoder of image patches, class head
 //   resnet            residual blocks of convolutions, class head
 //   mlp               residual blocks of two projections, h + W2 tanh(W1 h + b1) + b2; no
-//   attention,
-//                     no norms: what `stepcast run --compute train` trains with real numbers
-enum class Family : std::uint8_t { gpt2, llama, mpt, mixtral, bert, vit, resnet, mlp };
+//                     attention, no norms: what `stepcast run --compute train` trains with real
+//                     numbers
+//   composed          put together from parts: every other transformer (models/composition.hpp)
+enum class Family : std::uint8_t { gpt2, llama, mpt, mixtral, bert, vit, resnet, mlp, composed };
+
+struct Composition;
 
 constexpr bool takes_images(Family family) {
   return family == Family::vit || family == Family::resnet;
@@ -105,6 +110,8 @@ struct Architecture {
   std::int64_t classes = 0;
   std::array<std::int64_t, 4> stages{};  // resnet: residual blocks of each stage
   bool bottleneck = false;               // resnet: blocks of 1x1, 3x3, 1x1 instead of two 3x3
+  // composed: the parts. Heads and widths above are then a summary, the largest of any block.
+  std::shared_ptr<const Composition> composition;
 };
 
 struct Model {
@@ -116,6 +123,8 @@ struct Model {
   std::vector<ModuleBuffer> buffers;  // registration order; none for transformers
   std::vector<Layer> layers;          // execution order
   int shape_classes = 0;
+  // What is counted right but costed by rule of thumb, or left out: said with every forecast.
+  std::vector<std::string> approximations;
 
   std::int64_t parameter_elements() const;  // Ψ
   // Those that one token meets: of a mixture of experts, experts_per_token of them.

@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "models/resnet.hpp"
+#include "models/tape.hpp"
 #include "models/work_parts.hpp"
 
 namespace stepcast {
@@ -226,6 +227,7 @@ LayerWork work_of(const Model& model, int layer, const Workload& workload) {
     case Family::vit: encoder_layer(sizes, which, work); break;
     case Family::mlp: mlp_layer(sizes, which, work); break;
     case Family::resnet: resnet_layer(sizes, which, layer, work); break;
+    case Family::composed: composed_work(sizes, which, layer, model, work); break;
   }
   return work;
 }

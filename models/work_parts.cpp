@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "models/architecture.hpp"
+#include "models/composition.hpp"
 #include "models/layout.hpp"
 
 namespace stepcast {
@@ -154,11 +155,15 @@ Sizes sizes_of(const Model& model, const Workload& w) {
   z.vocabulary = images ? a.classes : a.vocabulary;
   // The largest byte counts below are 128 a token and width, and 32 a score.
   constexpr double limit = 9e18 / 128;
-  const double widest = std::max(
-      {product({z.tokens, z.hidden}), product({z.tokens, z.query}), product({z.tokens, z.ffn}),
-       product({z.tokens, z.vocabulary}), product({z.tokens, a.heads, z.seq}),
-       product({z.tokens, std::max<std::int64_t>(1, a.experts_per_token), z.ffn}),
-       product({z.batch, 64, z.image, z.image})});
+  const std::int64_t longest = a.composition ? std::max(z.seq, longest_of(*a.composition)) : z.seq;
+  const std::int64_t composed = a.composition ? widest_of(*a.composition) : 1;
+  const double widest =
+      std::max({product({z.batch, longest, composed}), product({z.batch, longest, z.hidden}),
+                product({z.batch, longest, a.heads, longest}), product({z.tokens, z.hidden}),
+                product({z.tokens, z.query}), product({z.tokens, z.ffn}),
+                product({z.tokens, z.vocabulary}), product({z.tokens, a.heads, z.seq}),
+                product({z.tokens, std::max<std::int64_t>(1, a.experts_per_token), z.ffn}),
+                product({z.batch, 64, z.image, z.image})});
   if (widest > limit) {
     throw InputError(
         {"", 0, images ? "micro_batch" : "seq_len"},
@@ -175,7 +180,7 @@ Sizes sizes_of(const Model& model, const Workload& w) {
   z.casts = w.autocast_weights && z.element < 4;
   z.parameter = z.casts ? 4 : z.element;
   z.stream = z.parameter;
-  z.rms_norm = has_rms_norm(a.family);
+  z.rms_norm = a.composition ? a.composition->rms_norm : has_rms_norm(a.family);
   z.architecture = &a;
   z.workload = &w;
   return z;

@@ -327,6 +327,9 @@ Resolved resolve(const Scenario& s, Sources& sources) {
   TrainingStep& step = r.step;
   step.model = sources.model(scenario_path(s, "model", *s.model), s.seq_len.value_or(0),
                              s.image_size.value_or(0));
+  for (const std::string& text : step.model.approximations) {
+    r.notes.push_back("approximate: " + text);
+  }
   step.workload.micro_batch = s.micro_batch.value_or(1);
   resolve_input(s, step.model, step.workload);
   check_sizes(s, step.workload, step.model);
