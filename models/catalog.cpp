@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include "base/embedded.hpp"
 #include "base/error.hpp"
@@ -16,6 +17,7 @@
 #include "models/hf_config.hpp"
 #include "models/layout.hpp"
 #include "models/model.hpp"
+#include "models/model_toml.hpp"
 
 namespace stepcast {
 namespace {
@@ -58,6 +60,22 @@ void read_resnet(TomlTable& toml, Architecture& a) {
   a.bottleneck = *bottleneck;
 }
 
+// Put together from parts; heads and widths stand in the blocks.
+void read_composed(TomlTable& toml, Architecture& a) {
+  a.hidden = toml.integer("hidden", any_size);
+  a.vocabulary = toml.integer("vocabulary", any_size);
+  a.max_positions = size_or(toml, "max_positions", 0);
+  const std::optional<bool> tied = toml.optional_boolean("tied_embeddings");
+  if (!tied) throw InputError(toml.where("tied_embeddings"), "is missing; accepted: true or false");
+  a.tied_embeddings = *tied;
+  a.learned_positions = toml.boolean_or("learned_positions", false);
+  a.embedding_dropout = toml.boolean_or("embedding_dropout", false);
+  a.attention_dropout = toml.boolean_or("attention_dropout", false);
+  a.residual_dropout = toml.boolean_or("residual_dropout", false);
+  a.token_types = size_or(toml, "token_types", 0);
+  a.composition = read_composition(toml);
+}
+
 // The switches that a file may leave out have the family's usual value.
 void read_transformer(TomlTable& toml, Architecture& a, std::int64_t seq_len) {
   const bool biases = !has_rotary(a.family) && a.family != Family::mlp;
@@ -69,7 +87,9 @@ void read_transformer(TomlTable& toml, Architecture& a, std::int64_t seq_len) {
   a.ffn_hidden = toml.integer("ffn_hidden", any_size);
   if (!takes_images(a.family)) {
     a.vocabulary = toml.integer("vocabulary", any_size);
-    a.max_positions = toml.integer("max_positions", any_size);
+    // Rotary models may have no longest sequence: seq_len is then asked for.
+    a.max_positions = has_rotary(a.family) ? size_or(toml, "max_positions", 0)
+                                           : toml.integer("max_positions", any_size);
     const std::optional<bool> tied = toml.optional_boolean("tied_embeddings");
     if (!tied) {
       throw InputError(toml.where("tied_embeddings"), "is missing; accepted: true or false");
@@ -112,11 +132,14 @@ Model model_from_toml(TomlTable toml, const std::string& file, std::int64_t seq_
   }
   if (a.family == Family::resnet) {
     read_resnet(toml, a);
+  } else if (a.family == Family::composed) {
+    read_composed(toml, a);
   } else {
     read_transformer(toml, a, seq_len);
   }
   const std::string name = toml.string("name");
   const std::string source = toml.string("source");
+  std::vector<std::string> approximations = toml.strings("approximations");
   const std::string dtype_name = toml.string_or("dtype", "fp32");
   const auto dtype = parse_dtype(dtype_name);
   if (!dtype) throw not_accepted(toml.where("dtype"), dtype_name, {"fp32", "fp16", "bf16"});
@@ -132,6 +155,7 @@ Model model_from_toml(TomlTable toml, const std::string& file, std::int64_t seq_
   Model model = build_model(name, a);
   model.source = file + ": " + source;
   model.stored_dtype = *dtype;
+  model.approximations = std::move(approximations);
   return model;
 }
 

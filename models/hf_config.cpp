@@ -1,11 +1,16 @@
-// config.json of a Hugging Face model -> Architecture, one function a model_type.
+// config.json of a Hugging Face model -> Architecture: which reader a file is for, and the readers
+// of the families that models/layout.hpp knows. The others are put together from parts, in
+// hf_dense.cpp, hf_experts.cpp, hf_hybrids.cpp and hf_encoders.cpp.
+//
+// A file is known by its model_type, else by the class that `architectures` names, else (Google's
+// first bert files) by its keys. A file with a text_config is read as the language model in it; its
+// vision or audio tower is left out, which every forecast says.
 //
 // Sizes must stand in the file: a missing hidden_size is an error, not the default of some class.
 // Switches take transformers' defaults, because files leave them out: tie_word_embeddings is false
 // for llama, mistral, mixtral, qwen2 and qwen3 and true for gpt2, mpt and bert; num_key_value_heads
-// are the heads, head_dim is hidden / heads. What would change the shapes and is not built (experts
-// of other families, GLU in mpt, cross attention, heads of other tasks) is refused by name, so a
-// model that is read is read right.
+// are the heads, head_dim is hidden / heads. What would change the shapes and is not built is
+// refused by name, so a model that is read is read right.
 //
 // A file of bert or vit says in `architectures` which heads it has. bert: BertForPreTraining (also
 // where nothing is said) or BertForMaskedLM; vit: ViTForImageClassification, with as many classes
@@ -19,57 +24,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "models/architecture.hpp"
+#include "models/hf_read.hpp"
 #include "models/json_reader.hpp"
 
 namespace stepcast {
 namespace {
 
-// Which key of the file a field of Architecture was read from, for errors.
-struct Read {
-  Architecture sizes;
-  std::vector<std::pair<std::string_view, std::string_view>> keys;
-
-  void take(const JsonReader& json, std::string_view field, std::string_view key,
-            std::int64_t& into) {
-    into = json.integer(key);
-    keys.emplace_back(field, key);
-    refuse_nothing(json, key, into);
-  }
-  void take_optional(const JsonReader& json, std::string_view field, std::string_view key,
-                     std::int64_t& into) {
-    const auto value = json.optional_integer(key);
-    if (!value) return;
-    into = *value;
-    keys.emplace_back(field, key);
-    refuse_nothing(json, key, into);
-  }
-
- private:
-  // complete() takes 0 for "not given"; a file that says 0 is wrong.
-  static void refuse_nothing(const JsonReader& json, std::string_view key, std::int64_t value) {
-    if (value < 1) {
-      throw InputError(json.where(key),
-                       fmt::format("{} is not a size; accepted: 1 or more", value));
-    }
-  }
-};
-
-void refuse_if(const JsonReader& json, std::string_view key, bool refused, std::string_view why) {
-  if (refused) throw InputError(json.where(key), why);
-}
-
-// A probability above 0 keeps masks.
-bool drops(const JsonReader& json, std::string_view key, double fallback) {
-  const double p = json.optional_number(key).value_or(fallback);
-  if (!(p >= 0.0 && p < 1.0)) {
-    throw InputError(json.where(key), fmt::format("{} is not a probability; accepted: 0 to 1", p));
-  }
-  return p > 0.0;
-}
+using hf::drops;
+using hf::first_of;
+using hf::Read;
+using hf::refuse_if;
 
 // llama, mistral, qwen2, qwen3: one module structure.
 Read read_llama_like(const JsonReader& json) {
@@ -92,7 +59,7 @@ Read read_llama_like(const JsonReader& json) {
 Read dense(const JsonReader& json, Read read) {
   for (const std::string_view key : {"num_local_experts", "num_experts", "n_routed_experts"}) {
     refuse_if(json, key, json.optional_integer(key).value_or(0) > 1,
-              "mixture-of-experts layers are built for model_type mixtral only; accepted: dense "
+              "experts are read for other model_types (mixtral, qwen3_moe, ...); accepted: dense "
               "models");
   }
   return read;
@@ -106,7 +73,34 @@ Read read_llama(const JsonReader& json) {
   return read;
 }
 
-Read read_mistral(const JsonReader& json) { return dense(json, read_llama_like(json)); }
+// A window that is shorter than the longest sequence leaves out pairs of tokens.
+bool has_window(const JsonReader& json) {
+  const auto window = json.optional_integer("sliding_window");
+  const auto longest = json.optional_integer("max_position_embeddings");
+  return window && (!longest || *window < *longest);
+}
+
+Read read_mistral(const JsonReader& json) {
+  if (has_window(json)) return hf::read_windowed_llama(json, false, 0);
+  return dense(json, read_llama_like(json));
+}
+
+// attention_out_bias, unlike Llama's.
+Read read_seed_oss(const JsonReader& json) {
+  Read read = dense(json, read_llama_like(json));
+  read.sizes.attention_bias = json.boolean_or("attention_bias", true);
+  read.sizes.attention_output_bias = json.boolean_or("attention_out_bias", false);
+  read.sizes.mlp_bias = json.boolean_or("mlp_bias", false);
+  return read;
+}
+
+Read read_ernie(const JsonReader& json) {
+  Read read = dense(json, read_llama_like(json));
+  const bool biases = json.boolean_or("use_bias", false);
+  read.sizes.tied_embeddings = json.boolean_or("tie_word_embeddings", true);
+  read.sizes.attention_bias = read.sizes.attention_output_bias = read.sizes.mlp_bias = biases;
+  return read;
+}
 
 Read read_mixtral(const JsonReader& json) {
   Read read = read_llama_like(json);
@@ -117,6 +111,10 @@ Read read_mixtral(const JsonReader& json) {
 }
 
 Read read_qwen2(const JsonReader& json) {
+  if (json.boolean_or("use_sliding_window", false) && has_window(json)) {
+    return hf::read_windowed_llama(json, true,
+                                   json.optional_integer("max_window_layers").value_or(28));
+  }
   Read read = dense(json, read_llama_like(json));
   read.sizes.attention_bias = true;  // q, k, v; fixed in the module, no key
   return read;
@@ -132,10 +130,6 @@ Read read_qwen3(const JsonReader& json) {
 }
 
 // GPT-2 has two names for some sizes (GPT2Config.attribute_map).
-std::string_view first_of(const JsonReader& json, std::string_view name, std::string_view other) {
-  return !json.has(name) && json.has(other) ? other : name;
-}
-
 Read read_gpt2(const JsonReader& json) {
   Read read;
   Architecture& a = read.sizes;
@@ -285,24 +279,89 @@ Read read_vit(const JsonReader& json) {
 struct ModelType {
   std::string_view name;
   Read (*read)(const JsonReader&);
+  // The class that `architectures` names, where a file has no model_type.
+  std::string_view architecture = {};
 };
 
-constexpr std::array<ModelType, 9> model_types{{{"llama", read_llama},
-                                                {"mistral", read_mistral},
-                                                {"mixtral", read_mixtral},
-                                                {"qwen2", read_qwen2},
-                                                {"qwen3", read_qwen3},
-                                                {"gpt2", read_gpt2},
-                                                {"mpt", read_mpt},
-                                                {"bert", read_bert},
-                                                {"vit", read_vit}}};
+constexpr ModelType model_types[] = {
+    {"llama", read_llama, "LlamaForCausalLM"},
+    {"mistral", read_mistral, "MistralForCausalLM"},
+    {"ministral", read_mistral},
+    {"mixtral", read_mixtral, "MixtralForCausalLM"},
+    {"qwen2", read_qwen2, "Qwen2ForCausalLM"},
+    {"qwen3", read_qwen3, "Qwen3ForCausalLM"},
+    {"granite", read_llama, "GraniteForCausalLM"},
+    {"minicpm", read_llama, "MiniCPMForCausalLM"},
+    {"helium", read_llama, "HeliumForCausalLM"},
+    {"smollm3", read_llama, "SmolLM3ForCausalLM"},
+    {"seed_oss", read_seed_oss, "SeedOssForCausalLM"},
+    {"ernie4_5", read_ernie, "Ernie4_5ForCausalLM"},
+    {"gemma", hf::read_gemma, "GemmaForCausalLM"},
+    {"gemma2", hf::read_gemma2, "Gemma2ForCausalLM"},
+    {"gemma3", hf::read_gemma3, "Gemma3ForCausalLM"},
+    {"phi", hf::read_phi, "PhiForCausalLM"},
+    {"phi3", hf::read_phi3, "Phi3ForCausalLM"},
+    {"phi-msft", hf::read_phi_msft},
+    {"gpt2", read_gpt2, "GPT2LMHeadModel"},
+    {"gptj", hf::read_gptj, "GPTJForCausalLM"},
+    {"codegen", hf::read_codegen, "CodeGenForCausalLM"},
+    {"gpt_neox", hf::read_gpt_neox, "GPTNeoXForCausalLM"},
+    {"gpt_bigcode", hf::read_gpt_bigcode, "GPTBigCodeForCausalLM"},
+    {"opt", hf::read_opt, "OPTForCausalLM"},
+    {"bloom", hf::read_bloom, "BloomForCausalLM"},
+    {"falcon", hf::read_falcon, "FalconForCausalLM"},
+    {"mpt", read_mpt, "MPTForCausalLM"},
+    {"olmo", hf::read_olmo, "OlmoForCausalLM"},
+    {"olmo2", hf::read_olmo2, "Olmo2ForCausalLM"},
+    {"olmo3", hf::read_olmo2, "Olmo3ForCausalLM"},
+    {"stablelm", hf::read_stablelm, "StableLmForCausalLM"},
+    {"starcoder2", hf::read_starcoder2, "Starcoder2ForCausalLM"},
+    {"internlm2", hf::read_internlm2, "InternLM2ForCausalLM"},
+    {"cohere", hf::read_cohere, "CohereForCausalLM"},
+    {"cohere2", hf::read_cohere, "Cohere2ForCausalLM"},
+    {"nemotron", hf::read_nemotron, "NemotronForCausalLM"},
+    {"glm", hf::read_glm},
+    {"glm4", hf::read_glm},
+    {"chatglm", hf::read_chatglm, "ChatGLMModel"},
+    {"qwen", hf::read_qwen, "QWenLMHeadModel"},
+    {"qwen2_moe", hf::read_qwen_moe},
+    {"qwen3_moe", hf::read_qwen_moe},
+    {"olmoe", hf::read_olmoe, "OlmoeForCausalLM"},
+    {"phimoe", hf::read_phimoe, "PhimoeForCausalLM"},
+    {"granitemoe", hf::read_granitemoe, "GraniteMoeForCausalLM"},
+    {"deepseek", hf::read_glm4_moe},
+    {"deepseek_v2", hf::read_deepseek},
+    {"deepseek_v3", hf::read_deepseek},
+    {"deepseek_v32", hf::read_deepseek},
+    {"kimi_k2", hf::read_deepseek},
+    {"glm4_moe", hf::read_glm4_moe},
+    {"glm_moe_dsa", hf::read_deepseek},
+    {"gpt_oss", hf::read_gpt_oss, "GptOssForCausalLM"},
+    {"llama4", hf::read_llama4, "Llama4ForCausalLM"},
+    {"jamba", hf::read_jamba, "JambaForCausalLM"},
+    {"nemotron_h", hf::read_nemotron_h},
+    {"mamba2", hf::read_mamba2, "Mamba2ForCausalLM"},
+    {"qwen3_next", hf::read_qwen3_next},
+    {"qwen3_5", hf::read_qwen3_next},
+    {"qwen3_5_moe", hf::read_qwen3_next},
+    {"bert", read_bert, "BertForPreTraining"},
+    {"roberta", hf::read_roberta, "RobertaForMaskedLM"},
+    {"xlm-roberta", hf::read_roberta, "XLMRobertaForMaskedLM"},
+    {"camembert", hf::read_roberta, "CamembertForMaskedLM"},
+    {"distilbert", hf::read_distilbert, "DistilBertForMaskedLM"},
+    {"vit", read_vit, "ViTForImageClassification"},
+    {"t5", hf::read_t5, "T5ForConditionalGeneration"},
+    {"mt5", hf::read_t5, "MT5ForConditionalGeneration"},
+    {"umt5", hf::read_t5, "UMT5ForConditionalGeneration"},
+    {"whisper", hf::read_whisper, "WhisperForConditionalGeneration"}};
 
 // All of them cost the same here: one pass over the MLP's inner activations. A name that is none of
 // them may be something else, so it is refused.
 void check_activation(const JsonReader& json) {
   static const std::vector<std::string> known{
-      "silu", "swish", "gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "quick_gelu", "relu"};
-  for (const char* key : {"hidden_act", "activation_function"}) {
+      "silu",       "swish", "gelu",  "gelu_new", "gelu_fast", "gelu_pytorch_tanh",
+      "quick_gelu", "relu",  "relu2", "tanh",     "gelu_10",   "xielu"};
+  for (const char* key : {"hidden_act", "activation_function", "hidden_activation"}) {
     const auto name = json.optional_string(key);
     if (name && std::find(known.begin(), known.end(), *name) == known.end()) {
       throw not_accepted(json.where(key), *name, known);
@@ -310,8 +369,36 @@ void check_activation(const JsonReader& json) {
   }
 }
 
-Read read_architecture(const JsonReader& json) {
-  const std::string type = json.string("model_type", "one of the families that are read");
+// "gemma3_text" and "mllama_text_model" are the language model of a file with a vision tower.
+std::string_view without_text(std::string_view type) {
+  for (const std::string_view end : {"_text_model", "_text"}) {
+    if (type.ends_with(end)) return type.substr(0, type.size() - end.size());
+  }
+  return type;
+}
+
+// What a file is of, where it does not say: the class that it names, else Google's first files of
+// bert, which name neither.
+std::string guessed_type(const JsonReader& json) {
+  const std::vector<std::string> classes = json.strings("architectures");
+  if (!classes.empty()) {
+    for (const ModelType& known : model_types) {
+      if (!known.architecture.empty() && known.architecture == classes.front()) {
+        return std::string(known.name);
+      }
+    }
+    throw InputError(json.where("architectures"),
+                     fmt::format("'{}' is not known, and there is no model_type; accepted: one of "
+                                 "the families that are read",
+                                 classes.front()));
+  }
+  if (json.has("type_vocab_size") && json.has("hidden_size")) return "bert";
+  return json.string("model_type", "one of the families that are read");
+}
+
+Read read_text(const JsonReader& json) {
+  const auto given = json.optional_string("model_type");
+  const std::string type = given ? std::string(without_text(*given)) : guessed_type(json);
   check_activation(json);
   for (const ModelType& known : model_types) {
     if (known.name == type) return known.read(json);
@@ -319,10 +406,29 @@ Read read_architecture(const JsonReader& json) {
   throw not_accepted(json.where("model_type"), type, hf_model_types());
 }
 
+// Files of models that see and hear hold the language model's keys in text_config.
+Read read_architecture(const JsonReader& json) {
+  std::vector<std::string> left_out;
+  for (const char* key : {"vision_config", "audio_config", "vision_tower", "speech_config"}) {
+    if (json.has(key)) {
+      left_out.push_back(fmt::format(
+          "{}: neither counted nor run; parameters and times are the language model's", key));
+    }
+  }
+  const auto text =
+      json.object_inheriting("text_config", {"model_type", "tie_word_embeddings", "architectures"});
+  Read read = read_text(text ? *text : json);
+  read.approximations.insert(read.approximations.end(), left_out.begin(), left_out.end());
+  return read;
+}
+
 Dtype read_dtype(const JsonReader& json) {
   const std::string_view key = json.has("dtype") ? "dtype" : "torch_dtype";
   const auto text = json.optional_string(key);
-  if (!text) return Dtype::fp32;
+  if (!text) {
+    const auto inner = json.object("text_config");
+    return inner ? read_dtype(*inner) : Dtype::fp32;
+  }
   const auto dtype = parse_dtype(*text);
   if (!dtype) {
     throw not_accepted(json.where(key), *text, {"float32", "float16", "bfloat16"});
@@ -334,7 +440,6 @@ Dtype read_dtype(const JsonReader& json) {
 
 std::vector<std::string> hf_model_types() {
   std::vector<std::string> names;
-  names.reserve(model_types.size());
   for (const ModelType& known : model_types) names.emplace_back(known.name);
   return names;
 }
@@ -347,13 +452,17 @@ Model model_from_hf_text(const std::string& text, const std::string& file,
   if (read.sizes.family == Family::vit && image_size > 0) read.sizes.image_size = image_size;
   if (const auto problem = complete(read.sizes)) {
     for (const auto& [field, key] : read.keys) {
-      if (field == problem->field) throw InputError(json.where(key), problem->message);
+      if (field != problem->field) continue;
+      const auto inner = json.object("text_config");
+      throw InputError((inner && inner->has(key) ? *inner : json).where(key), problem->message);
     }
     throw InputError({file, 0, std::string(problem->field)}, problem->message);
   }
   Model model = build_model(model_name, read.sizes);
   model.source = file;
   model.stored_dtype = dtype;
+  model.approximations.insert(model.approximations.end(), read.approximations.begin(),
+                              read.approximations.end());
   return model;
 }
 

@@ -214,6 +214,23 @@ std::vector<std::string> JsonReader::strings(std::string_view key) const {
   return list;
 }
 
+std::vector<std::int64_t> JsonReader::integers(std::string_view key) const {
+  const Json* value = find(*node_, key);
+  std::vector<std::int64_t> list;
+  if (!value) return list;
+  if (!value->is_array()) throw wrong_type(where(key), *value, "an array of integers");
+  for (const Json& element : *value) {
+    if (!element.is_number_integer()) throw wrong_type(where(key), element, "an array of integers");
+    list.push_back(element.get<std::int64_t>());
+  }
+  return list;
+}
+
+bool JsonReader::is_string(std::string_view key) const {
+  const Json* value = find(*node_, key);
+  return value != nullptr && value->is_string();
+}
+
 std::int64_t JsonReader::entries() const {
   return static_cast<std::int64_t>(node_->object->size());
 }
@@ -229,6 +246,22 @@ std::optional<JsonReader> JsonReader::object(std::string_view key) const {
   child->file = node_->file;
   child->path = where(key).key;
   return JsonReader(std::move(child));
+}
+
+std::optional<JsonReader> JsonReader::object_inheriting(
+    std::string_view key, std::initializer_list<const char*> keys) const {
+  auto inner = object(key);
+  if (!inner) return inner;
+  Json merged = *inner->node_->object;
+  for (const char* inherited : keys) {
+    const Json* mine = find(*node_, inherited);
+    const auto theirs = merged.find(inherited);
+    if (mine && (theirs == merged.end() || theirs->is_null())) merged[inherited] = *mine;
+  }
+  auto node = std::make_shared<Node>(*inner->node_);
+  node->root = std::make_shared<const Json>(std::move(merged));
+  node->object = node->root.get();
+  return JsonReader(std::move(node));
 }
 
 }  // namespace stepcast

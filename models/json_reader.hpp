@@ -4,6 +4,7 @@
 // counts as absent, as transformers writes it. Internal to models/.
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,8 +30,13 @@ class JsonReader {
   std::string string(std::string_view key, std::string_view wanted) const;
   std::optional<std::string> optional_string(std::string_view key) const;
   std::optional<JsonReader> object(std::string_view key) const;
+  // With this object's values of `keys` where the inner one has none.
+  std::optional<JsonReader> object_inheriting(std::string_view key,
+                                              std::initializer_list<const char*> keys) const;
+  bool is_string(std::string_view key) const;                    // for keys that take several types
   std::vector<std::string> strings(std::string_view key) const;  // absent: empty
-  std::int64_t entries() const;                                  // keys of this object
+  std::vector<std::int64_t> integers(std::string_view key) const;  // absent: empty
+  std::int64_t entries() const;                                    // keys of this object
 
   struct Node;  // hides nlohmann-json
 

@@ -110,7 +110,7 @@ TEST_CASE("a model's TOML with a mistake is refused by line and key") {
         "size of its own");
   CHECK(error_of(replaced(tiny, "\"llama\"", "\"lama\"")) ==
         ":3: family: 'lama' is not accepted (did you mean 'llama'?); accepted: gpt2, llama, "
-        "mpt, mixtral, bert, vit, resnet, mlp");
+        "mpt, mixtral, bert, vit, resnet, mlp, composed");
   CHECK(error_of(replaced(tiny, "tied_embeddings = false\n", "")) ==
         ":1: tied_embeddings: is missing; accepted: true or false");
   CHECK(error_of(replaced(tiny, "vocabulary", "vocabluary")).find("vocabulary: is missing") !=
