@@ -35,6 +35,7 @@ extern const Command fit_command;
 extern const Command validate_command;
 extern const Command sweep_command;
 extern const Command results_command;
+extern const Command import_command;
 
 // Writes to stdout; a closed pipe is no error.
 void print(const std::string& text);

@@ -1,12 +1,12 @@
 // stepcast show: one model, machine, GPU or profile, with where its figures come from.
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <memory>
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
+#include "cli/model_text.hpp"
 #include "models/model.hpp"
 #include "sim/kernels/kernel_cost.hpp"
 #include "sim/report/format.hpp"
@@ -17,60 +17,7 @@ namespace stepcast::cli {
 
 namespace {
 
-std::string model_text(const std::string& name) {
-  const Model model = load_model(name);
-  const Architecture& a = model.architecture;
-  const auto number = [](std::int64_t value) { return grouped(static_cast<double>(value)); };
-  std::string text = fmt::format(
-      "{}: {} parameters ({}), {} tensors\n", model.name, number(model.parameter_elements()),
-      human_count(static_cast<double>(model.parameter_elements())), model.parameters.size());
-  if (a.family == Family::resnet) {
-    text += fmt::format("residual blocks {}, {}\n", fmt::join(a.stages, " + "),
-                        a.bottleneck ? "bottleneck" : "basic");
-  } else {
-    text +=
-        fmt::format("layers {}, hidden {}, heads {} of {}, key-value heads {}, FFN {}\n", a.layers,
-                    number(a.hidden), a.heads, a.head_size, a.kv_heads, number(a.ffn_hidden));
-  }
-  if (a.experts > 0) {
-    text += fmt::format("experts {}, {} a token: {} parameters active ({})\n", a.experts,
-                        a.experts_per_token, number(model.active_parameter_elements()),
-                        human_count(static_cast<double>(model.active_parameter_elements())));
-  }
-  if (takes_images(a.family)) {
-    text += fmt::format("images of {} pixels a side{}, {} classes\n", a.image_size,
-                        a.patch_size > 0 ? fmt::format(" in patches of {}", a.patch_size) : "",
-                        number(a.classes));
-  } else {
-    text += fmt::format("vocabulary {}, {} positions, embeddings {}\n", number(a.vocabulary),
-                        number(a.max_positions), a.tied_embeddings ? "tied" : "not tied");
-  }
-  if (!model.buffers.empty()) {
-    std::int64_t elements = 0;
-    for (const ModuleBuffer& buffer : model.buffers) elements += buffer.elements();
-    text += fmt::format("{} buffers that are not trained, {} numbers\n", model.buffers.size(),
-                        number(elements));
-  }
-  int last = -1;  // layers of one shape follow each other
-  for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    const Layer& layer = model.layers[i];
-    if (layer.shape_class == last) continue;
-    last = layer.shape_class;
-    std::size_t same = i;
-    while (same + 1 < model.layers.size() && model.layers[same + 1].shape_class == last) ++same;
-    text += fmt::format("  {:<24} {:>4} x {:>15} parameters\n", layer.name.str(), same - i + 1,
-                        number(model.parameter_elements(layer)));
-  }
-  const std::int64_t s = a.max_positions;
-  if (takes_images(a.family)) {
-    text += fmt::format("training: {:.3f} GFLOP an image, 3 times a forward's\n",
-                        model_flops_per_sample(model, {}) / 1e9);
-  } else if (s > 0) {
-    text += fmt::format("training: {:.3f} GFLOP a token at {} tokens a sequence\n",
-                        model_flops_per_token(model, s) / 1e9, number(s));
-  }
-  return text + "source: " + model.source + "\n";
-}
+std::string model_named(const std::string& name) { return model_text(load_model(name)); }
 
 // What the kernel models say of the part, and what each of a few kernels of a step rests on.
 std::string gpu_text(const std::string& name) {
@@ -116,7 +63,7 @@ struct Kind {
   const char* name;
   std::string (*text)(const std::string& name);
 };
-constexpr Kind kinds[] = {{"model", model_text}, {"machine", machine_text}, {"gpu", gpu_text}};
+constexpr Kind kinds[] = {{"model", model_named}, {"machine", machine_text}, {"gpu", gpu_text}};
 
 int show(const std::string& what, const std::string& name) {
   std::vector<std::string> accepted;

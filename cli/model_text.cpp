@@ -1,0 +1,99 @@
+#include "cli/model_text.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
+
+#include "models/composition.hpp"
+#include "sim/report/format.hpp"
+
+namespace stepcast::cli {
+
+namespace {
+
+std::string number(std::int64_t value) { return grouped(static_cast<double>(value)); }
+
+// A line a shape, at the first layer that has it.
+std::string layers_text(const Model& model) {
+  const Architecture& a = model.architecture;
+  std::vector<int> count(static_cast<std::size_t>(model.shape_classes), 0);
+  for (const Layer& layer : model.layers) ++count[static_cast<std::size_t>(layer.shape_class)];
+  std::string text;
+  for (const Layer& layer : model.layers) {
+    int& same = count[static_cast<std::size_t>(layer.shape_class)];
+    if (same == 0) continue;
+    std::string kind;
+    if (a.composition && layer.kind == LayerKind::block) {
+      const BlockKind& k = a.composition->kinds[static_cast<std::size_t>(layer.block_kind)];
+      kind = "  " + k.name;
+      if (k.window > 0) kind += fmt::format(", window {}", number(k.window));
+      if (k.chunk > 0) kind += fmt::format(", chunks of {}", number(k.chunk));
+      if (k.experts > 0)
+        kind += fmt::format(", {} experts, {} a token", k.experts, k.experts_per_token);
+    }
+    text += fmt::format("  {:<24} {:>4} x {:>15} parameters{}\n", layer.name.str(), same,
+                        number(model.parameter_elements(layer)), kind);
+    same = 0;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string model_text(const Model& model) {
+  const Architecture& a = model.architecture;
+  std::string text = fmt::format(
+      "{}: {} parameters ({}), {} tensors\n", model.name, number(model.parameter_elements()),
+      human_count(static_cast<double>(model.parameter_elements())), model.parameters.size());
+  if (a.family == Family::resnet) {
+    text += fmt::format("residual blocks {}, {}\n", fmt::join(a.stages, " + "),
+                        a.bottleneck ? "bottleneck" : "basic");
+  } else {
+    text +=
+        fmt::format("layers {}, hidden {}, heads {} of {}, key-value heads {}, FFN {}\n", a.layers,
+                    number(a.hidden), a.heads, a.head_size, a.kv_heads, number(a.ffn_hidden));
+  }
+  if (a.family == Family::bert) {
+    std::int64_t without = 0;
+    for (const Layer& layer : model.layers) {
+      if (layer.kind != LayerKind::head) without += model.parameter_elements(layer);
+    }
+    if (a.next_sentence) without += a.hidden * a.hidden + a.hidden;
+    text +=
+        fmt::format("without the heads that it is trained with: {} parameters\n", number(without));
+  }
+  if (a.experts > 0) {
+    text += fmt::format("experts {}, {} a token: {} parameters active ({})\n", a.experts,
+                        a.experts_per_token, number(model.active_parameter_elements()),
+                        human_count(static_cast<double>(model.active_parameter_elements())));
+  }
+  if (takes_images(a.family)) {
+    text += fmt::format("images of {} pixels a side{}, {} classes\n", a.image_size,
+                        a.patch_size > 0 ? fmt::format(" in patches of {}", a.patch_size) : "",
+                        number(a.classes));
+  } else {
+    text += fmt::format("vocabulary {}, {} positions, embeddings {}\n", number(a.vocabulary),
+                        a.max_positions > 0 ? number(a.max_positions) : "any number of",
+                        a.tied_embeddings ? "tied" : "not tied");
+  }
+  if (!model.buffers.empty()) {
+    std::int64_t elements = 0;
+    for (const ModuleBuffer& buffer : model.buffers) elements += buffer.elements();
+    text += fmt::format("{} buffers that are not trained, {} numbers\n", model.buffers.size(),
+                        number(elements));
+  }
+  text += layers_text(model);
+  const std::int64_t s = a.max_positions;
+  if (takes_images(a.family)) {
+    text += fmt::format("training: {:.3f} GFLOP an image, 3 times a forward's\n",
+                        model_flops_per_sample(model, {}) / 1e9);
+  } else if (s > 0) {
+    text += fmt::format("training: {:.3f} GFLOP a token at {} tokens a sequence\n",
+                        model_flops_per_token(model, s) / 1e9, number(s));
+  }
+  for (const std::string& note : model.approximations) text += "approximate: " + note + "\n";
+  return text + "source: " + model.source + "\n";
+}
+
+}  // namespace stepcast::cli
