@@ -36,6 +36,7 @@ extern const Command validate_command;
 extern const Command sweep_command;
 extern const Command results_command;
 extern const Command import_command;
+extern const Command tune_command;
 
 // Writes to stdout; a closed pipe is no error.
 void print(const std::string& text);
