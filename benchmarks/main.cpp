@@ -2,14 +2,18 @@
 //
 // One steady FSDP2 step of llama-3-8b and llama-3-70b on 8, 512 and 16,384 GPUs, first as a user
 // runs it (the whole process, with the fluid engine), then part by part in this process; then the
-// same with many micro-batches, and with something wrong: a slow GPU, a slow NIC, jitter. Medians,
-// compared with the bars this project set itself; a miss is marked and makes the exit code 1.
+// same with many micro-batches, and with something wrong: a slow GPU, a slow NIC, jitter. Then ten
+// thousand points of a sweep, on all cores, by either engine. Medians, compared with the bars this
+// project set itself; a miss is marked and makes the exit code 1.
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <ctime>
 #include <exception>
+#include <filesystem>
+#include <thread>
 
 #include "benchmarks/process.hpp"
 #include "sim/engines/engine.hpp"
@@ -32,6 +36,8 @@ constexpr double bar_fluid_70b_ms = 50;   // 80 layers, one micro-batch, the eng
 constexpr double bar_formula_70b_ms = 2;  // the same
 constexpr double bar_linear = 1.3;        // 128 micro-batches over 16, an op
 constexpr double bar_perturbed_ms = 100;  // HSDP on 16,384 GPUs, one of them slow
+constexpr double bar_screen_seconds = 8;  // 10,048 points by formula, two cores
+constexpr double bar_sweep_seconds = 90;  // the same by fluid
 
 struct Case {
   std::string model;
@@ -123,6 +129,33 @@ double perturbed_ms(int nodes, const std::string& perturb_text) {
   });
 }
 
+// Six strategies, eight numbers of nodes, four micro-batches, 78 bucket sizes of those that have
+// buckets: 10,048 points of llama-3-8b. Into a new database each time.
+double sweep_seconds(const std::string& stepcast, const char* engine) {
+  const std::string database =
+      (std::filesystem::temp_directory_path() / fmt::format("stepcast-bench-{}.db", getpid()))
+          .string();
+  const auto remove = [&] {
+    for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(database + suffix);
+  };
+  remove();
+  const ProcessCost cost = measure({stepcast,          "sweep",
+                                    "--model",         "llama-3-8b",
+                                    "--cluster",       "dgx-h100",
+                                    "--seq-len",       "8192",
+                                    "--checkpointing", "full",
+                                    "--engine",        engine,
+                                    "--vary",          "strategy=ddp,zero1,zero2,zero3,fsdp2,hsdp",
+                                    "--vary",          "nodes=1,2,4,...,128",
+                                    "--vary",          "micro_batch=1,2,4,8",
+                                    "--vary",          "bucket_cap_mb=1:1000:log78",
+                                    "--vary",          "reduce_bucket_size=1000000:500000000:log78",
+                                    "--out",           database},
+                                   1);
+  remove();
+  return cost.seconds;
+}
+
 int misses = 0;
 
 void bar(const std::string& what, double value, double limit, const char* unit) {
@@ -185,6 +218,10 @@ int run(const std::string& stepcast) {
       perturbed_ms(64, "node=5,nic=2:slow=0.5"), bar_perturbed_ms, "ms");
   bar("llama-3-70b, HSDP on 64 nodes, jitter", perturbed_ms(64, "all:jitter=0.01/0.05"),
       bar_perturbed_ms, "ms");
+  const std::string points =
+      fmt::format("10,048 points of a sweep on {} cores, ", std::thread::hardware_concurrency());
+  bar(points + "formula", sweep_seconds(stepcast, "formula"), bar_screen_seconds, "s");
+  bar(points + "fluid", sweep_seconds(stepcast, "fluid"), bar_sweep_seconds, "s");
   return misses ? 1 : 0;
 }
 

@@ -53,7 +53,6 @@ std::vector<std::vector<double>> draw(const Sampling& sampling, int dimensions) 
     for (double& each : shift) each = unit(random);
   }
   boost::random::sobol sequence(static_cast<std::size_t>(dimensions));
-  sequence.discard(static_cast<std::size_t>(dimensions));
   for (std::vector<double>& row : rows) {
     for (const double by : shift) {
       const double u = static_cast<double>(sequence() >> 11) * 0x1p-53 + by;

@@ -6,7 +6,7 @@
 //
 // The same seed draws the same points. Of Sobol's sequence the seed shifts all points around the
 // space (a Cranley-Patterson rotation), seed 0 leaves it as it is; its first point, the corner, is
-// left out. Tested by tests/unit/sweep/points_test.cpp.
+// left out, as Boost does. Tested by tests/unit/sweep/points_test.cpp.
 
 #include <cstdint>
 #include <string>

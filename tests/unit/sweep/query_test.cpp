@@ -139,9 +139,9 @@ TEST_CASE("the printed table has what varies, then what matters") {
   const PointTable t = table();
   CHECK(
       to_text(t, {1, 6}, {"nodes", "strategy"}) ==
-      "nodes  strategy  GPUs  step time  tokens/s  tokens/s/GPU  MFU  exposed    memory  binding\n"
-      "    1  fsdp2        8     12.5 s        80             -    -        -  40.0 GiB  compute\n"
-      "    8  hsdp        64    1.667 s       600             -    -        -  50.0 GiB  "
+      "nodes  strategy  GPUs  step time  tokens/s  tokens/s/GPU  MFU  exposed     memory  binding\n"
+      "    1  fsdp2        8    12.50 s        80             -    -        -  40.00 GiB  compute\n"
+      "    8  hsdp        64    1.667 s       600             -    -        -  50.00 GiB  "
       "compute\n");
   CHECK(to_text(t, RowList{}, {"nodes"}) == "no points\n");
 }
