@@ -2,7 +2,7 @@
 //
 // It says to mpirun what one would have to find out: that a container's root may run it, that there
 // may be more ranks than cores, that a rank which waits leaves its core to others, and that a rank
-// gets time to say what it waited for before it is ended.
+// gets time to say what it waited for before it is ended, and that a sweep lives without one.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -49,6 +49,8 @@ std::vector<std::string> command_line(const Options& o, const std::vector<std::s
   // A slice of a ring (wire_ring.cpp) goes at once. With a question before it, the answer would
   // wait behind what the receiver is sending itself.
   add({"--mca", "btl_tcp_eager_limit", "139264", "--mca", "btl_tcp_max_send_size", "139264"});
+  // A sweep goes on without a rank that died; a step does not.
+  if (rest.front() == "sweep") add({"--enable-recovery"});
   if (!o.network.empty()) {
     add({"--mca", "btl", "tcp,self"});
     words.insert(words.end(), {"--mca", "btl_tcp_if_include", o.network});

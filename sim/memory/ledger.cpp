@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "sim/schedule/buffers.hpp"
+#include "sim/schedule/op_name.hpp"
 
 namespace stepcast {
 namespace {
@@ -105,10 +106,7 @@ class Replay {
     const StepProgram& step = role_.steps[program];
     moment.step = step.name;
     if (moment.op < 0) return;
-    // Names of a step are made all at once and take longer than the replay: once a program.
-    op_names_.resize(role_.steps.size());
-    if (op_names_[program].empty()) op_names_[program] = op_names(s_, step);
-    moment.op_name = op_names_[program][static_cast<std::size_t>(moment.op)];
+    moment.op_name = op_name(s_, step, moment.op);
     moment.phase = step.ops[static_cast<std::size_t>(moment.op)].phase;
   }
 
@@ -116,7 +114,6 @@ class Replay {
   const Role& role_;
   std::vector<bool> alive_;  // by buffer: owns memory now
   std::vector<bool> peak_alive_;
-  std::vector<std::vector<std::string>> op_names_;  // by program
   Bytes total_ = 0;
   KindBytes by_kind_{};
   RoleLedger ledger_;

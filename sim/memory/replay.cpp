@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "sim/schedule/buffers.hpp"
+#include "sim/schedule/op_name.hpp"
 
 namespace stepcast {
 namespace {
@@ -241,7 +242,7 @@ class Replay {
   void name(ReservedMoment& moment) const {
     if (moment.step < 0 || moment.op < 0) return;
     const StepProgram& step = role_.steps[at(program_of(moment.step))];
-    moment.op_name = op_names(s_, step)[at(moment.op)];
+    moment.op_name = op_name(s_, step, moment.op);
   }
 
   const Schedule& s_;

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/error.hpp"
+#include "sim/schedule/op_name.hpp"
 
 namespace stepcast {
 
@@ -63,24 +64,40 @@ std::string base_name(const Schedule& schedule, const Op& op, bool several) {
 // Whether ops of different keys cannot have the same name: units differ and none looks numbered,
 // and verbs have no part of their own. So it is in every schedule of the strategies.
 bool keys_tell_names_apart(const Schedule& schedule, const StepProgram& step) {
-  std::unordered_set<Name> units, verbs;
+  std::unordered_set<Name> units;
   for (const Name unit : schedule.units) {
     if (!units.insert(unit).second || unit.str().find('#') != std::string::npos) return false;
   }
+  std::vector<Name> verbs;  // a dozen
   for (const Op& op : step.ops) {
     if (op.unit >= static_cast<UnitIndex>(schedule.units.size())) return false;
-    verbs.insert(op.verb);
+    if (std::find(verbs.begin(), verbs.end(), op.verb) == verbs.end()) verbs.push_back(op.verb);
   }
   return std::none_of(verbs.begin(), verbs.end(), [](Name verb) {
     return verb.str().find_first_of(".#") != std::string::npos;
   });
 }
 
+bool several_micro_batches(const StepProgram& step) {
+  return std::any_of(step.ops.begin(), step.ops.end(),
+                     [](const Op& op) { return op.micro_batch > 0; });
+}
+
 }  // namespace
 
+std::string op_name(const Schedule& schedule, const StepProgram& step, OpIndex op) {
+  const auto at = static_cast<std::size_t>(op);
+  if (!keys_tell_names_apart(schedule, step)) return op_names(schedule, step)[at];
+  const OpKey key = key_of(step.ops[at]);
+  const auto count = std::count_if(step.ops.begin(), step.ops.begin() + op + 1,
+                                   [&](const Op& each) { return key_of(each) == key; });
+  std::string name = base_name(schedule, step.ops[at], several_micro_batches(step));
+  if (count > 1) name += "#" + std::to_string(count);
+  return name;
+}
+
 std::vector<std::string> op_names(const Schedule& schedule, const StepProgram& step) {
-  bool several = false;
-  for (const Op& op : step.ops) several = several || op.micro_batch > 0;
+  const bool several = several_micro_batches(step);
   std::vector<std::string> names;
   names.reserve(step.ops.size());
   if (keys_tell_names_apart(schedule, step)) {

@@ -144,4 +144,31 @@ TEST_CASE("a rank that is stopped: the others end within the timeout and name it
   CHECK(contains(said, "rank 1 does not answer"));
 }
 
+TEST_CASE("a sweep on three ranks, of which one is killed, makes the table of one process") {
+  char name[] = "/tmp/stepcast-mpi-XXXXXX";
+  const std::string folder = mkdtemp(name);
+  const std::string points =
+      "sweep --model gpt2 --cluster dgx-h100 --seq-len 512 --vary strategy=zero3,fsdp2 --vary "
+      "nodes=1:32 --vary micro_batch=1,2 --out ";
+  REQUIRE(run(points + folder + "/one.db").code == 0);
+  const std::string mark = "STEPCAST_TEST=" + std::to_string(getpid());
+  Output output;
+  std::thread running([&] {
+    setenv("STEPCAST_TEST", std::to_string(getpid()).c_str(), 1);
+    output = run("launch -n 3 " + points + folder + "/three.db");
+  });
+  std::vector<pid_t> ranks;
+  while ((ranks = processes(mark, 1)).empty()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  for (const pid_t pid : ranks) kill(pid, SIGKILL);
+  running.join();
+  CAPTURE(output.err);
+  CHECK(output.code == 0);
+  CHECK(run("results --export csv " + folder + "/three.db").out ==
+        run("results --export csv " + folder + "/one.db").out);
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace

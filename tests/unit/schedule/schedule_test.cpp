@@ -7,6 +7,7 @@
 
 #include "sim/schedule/buffers.hpp"
 #include "sim/schedule/builder.hpp"
+#include "sim/schedule/op_name.hpp"
 #include "tests/unit/schedule/small_schedules.hpp"
 
 using namespace stepcast;
@@ -62,6 +63,30 @@ TEST_CASE("op names are unique whatever the names they are made of") {
     const std::vector<std::string> names = op_names(schedule, schedule.roles[0].steps[0]);
     REQUIRE(names.size() == 60);
     CHECK(std::set<std::string>(names.begin(), names.end()).size() == 60);
+    for (OpIndex op = 0; op < 60; ++op) {
+      CHECK(op_name(schedule, schedule.roles[0].steps[0], op) ==
+            names[static_cast<std::size_t>(op)]);
+    }
+  }
+}
+
+TEST_CASE("one op's name is the one it has among all") {
+  // Names that keys tell apart, as in every schedule of the strategies.
+  ScheduleBuilder b("names", Mesh{1, 1});
+  const StreamIndex compute = b.stream("compute");
+  b.role("all", 0, 1);
+  b.step("steady");
+  for (int i = 0; i < 30; ++i) {
+    b.at(i % 2 == 0 ? Phase::forward : Phase::backward, b.unit(i % 3 == 0 ? "root" : "layers.0"),
+         i / 10);
+    b.compute(i % 5 == 0 ? "copy" : "compute", compute, {}, {}, {});
+  }
+  const Schedule schedule = b.take();
+  const StepProgram& step = schedule.roles[0].steps[0];
+  const std::vector<std::string> names = op_names(schedule, step);
+  CHECK(names.back() == "backward.compute.layers.0.m2#2");
+  for (OpIndex op = 0; op < 30; ++op) {
+    CHECK(op_name(schedule, step, op) == names[static_cast<std::size_t>(op)]);
   }
 }
 
