@@ -22,14 +22,14 @@ namespace stepcast::cli {
 namespace {
 
 // clang-format off: a line a command, in the order of the help
-// clang-format off: a line a command, in the order of the help
 const Command* const commands[] = {
     &simulate_command,
     &advise_command,
-    &memory_command,
-    &volume_command,
+    &tune_command,
     &sweep_command,
     &results_command,
+    &memory_command,
+    &volume_command,
     &run_command,
     &gpu_check_command,
     &launch_command,
@@ -44,12 +44,6 @@ const Command* const commands[] = {
     &collectives_command,
 };
 // clang-format on
-const Command* const commands[] = {&simulate_command, &advise_command,    &memory_command,
-                                   &volume_command,   &run_command,       &gpu_check_command,
-                                   &launch_command,   &calibrate_command, &validate_command,
-                                   &fit_command,      &list_command,      &show_command,
-                                   &topo_command,     &nccl_command,      &collectives_command,
-                                   &sweep_command,    &results_command,   &tune_command};
 
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');

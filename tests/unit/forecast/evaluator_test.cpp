@@ -103,7 +103,7 @@ TEST_CASE("an evaluator says what forecast says, under all strategies, sizes and
 
 TEST_CASE("an evaluator says what forecast says where points differ in rates only") {
   std::vector<Scenario> grid;
-  for (const std::string& strategy : {"ddp", "fsdp1", "fsdp2", "zero3"}) {
+  for (const std::string strategy : {"ddp", "fsdp1", "fsdp2", "zero3"}) {
     for (const char* rate :
          {"", "nic_gbps = 12.5", "fabric = \"rail_only\"", "oversubscription = 4", "leaf_ports = 4",
           "network = \"ethernet\"", "gpudirect_rdma = false", "nccl_version = \"2.30.7\"",
@@ -141,7 +141,7 @@ TEST_CASE("an evaluator says what forecast says of what does not fit and of what
 TEST_CASE("no rate is part of a schedule") {
   // What evaluator.cpp leaves out of a schedule's identity, changed one by one.
   const std::string base = "cluster = \"dgx-h100\"\nnodes = 4\n";
-  for (const std::string& strategy : {"ddp", "zero2", "zero3", "fsdp1", "fsdp2", "hsdp"}) {
+  for (const std::string strategy : {"ddp", "zero2", "zero3", "fsdp1", "fsdp2", "hsdp"}) {
     const std::string text = base + "strategy = \"" + strategy + "\"\n";
     const Schedule plain = build_schedule(resolve(scenario(text)).step);
     for (const char* rate :

@@ -76,12 +76,12 @@ TEST_CASE("a key that is none, and a value that is none, are refused by name") {
         "--vary: 'node' is no key of a scenario (did you mean 'nodes'?); accepted: the flags of "
         "`stepcast simulate --help`, with _ for -");
   Scenario s;
-  CHECK(message([&] { scenario_key("nodes").set(s, "two", {.file = "--nodes"}); }) ==
+  CHECK(message([&] { scenario_key("nodes").set(s, "two", {.file = "--nodes", .line = 0, .key = ""}); }) ==
         "--nodes: 'two' is not accepted; accepted: a whole number, also as 5e8, up to 2^53");
-  scenario_key("nodes").set(s, "0", {.file = "--nodes"});
+  scenario_key("nodes").set(s, "0", {.file = "--nodes", .line = 0, .key = ""});
   CHECK(message([&] { scenario_key("nodes").check(s); }) ==
         "--nodes: 0 is not accepted; accepted: 1 to 1e+06");
-  scenario_key("strategy").set(s, "fspd2", {.file = "--strategy"});
+  scenario_key("strategy").set(s, "fspd2", {.file = "--strategy", .line = 0, .key = ""});
   CHECK(message([&] { scenario_key("strategy").check(s); }).find("did you mean 'fsdp2'") !=
         std::string::npos);
 }
