@@ -33,6 +33,9 @@ class Channel {
   // Takes in what has come, without waiting, and appends the messages that are complete. False: the
   // other side has gone (what came before is there all the same).
   bool take(std::vector<std::string>& messages);
+  // What was read and is no message yet: for another process that goes on with this socket.
+  std::string take_back() { return std::move(waiting_); }
+  void put_back(std::string bytes) { waiting_ = std::move(bytes); }
 
  private:
   bool cut(std::vector<std::string>& messages);

@@ -1,7 +1,6 @@
 #include "sim/sweep/dispatcher.hpp"
 
 #include <fmt/format.h>
-#include <malloc.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -16,68 +15,17 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
-#include "sim/forecast/evaluator.hpp"
 
 namespace stepcast {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint32_t stop_word = 0, work_word = 1;
 constexpr double batch_seconds = 0.1;
 constexpr std::size_t largest_batch = 256;
 constexpr int most_deaths = 2;
 
-// Schedules are hundreds of kilobytes, made and dropped a thousand times a second: their pages are
-// kept, not given back to the system and asked for again. A sixth of the time of a point.
-void keep_pages() {
-  mallopt(M_MMAP_THRESHOLD, 1 << 28);
-  mallopt(M_TRIM_THRESHOLD, 1 << 28);
-}
-
-Result failed(const std::string& why) {
-  Result result;
-  result.state = "failed";
-  result.why = why;
-  return result;
-}
-
-Result worked_out(const WorkOut& work_out, std::size_t point, const std::string& engine) {
-  try {
-    return work_out(point, engine);
-  } catch (const std::exception& error) {
-    return failed(error.what());
-  }
-}
-
 }  // namespace
-
-WorkOut evaluating(const Points& points) {
-  const auto evaluator = std::make_shared<Evaluator>();
-  return [evaluator, &points](std::size_t point, const std::string& engine) {
-    return result_of(evaluator->evaluate(points.scenario(point, engine)));
-  };
-}
-
-bool serve(Channel channel, const WorkOut& work_out) {
-  keep_pages();
-  while (const std::optional<std::string> message = channel.receive()) {
-    Reader reader(*message);
-    const std::uint32_t word = reader.number();
-    if (word == stop_word) return true;
-    const std::string engine = reader.text();
-    const std::uint32_t count = reader.number();
-    for (std::uint32_t i = 0; i < count && reader.good(); ++i) {
-      const std::uint32_t point = reader.number();
-      if (!reader.good()) return false;
-      Writer answer;
-      answer.number(point);
-      write(answer, worked_out(work_out, point, engine));
-      if (!channel.send(answer.done())) return false;
-    }
-  }
-  return false;
-}
 
 Dispatcher::Dispatcher(WorkOut work_out, DispatchOptions options)
     : work_out_(std::move(work_out)), options_(std::move(options)) {

@@ -27,17 +27,9 @@
 #include "sim/sweep/channel.hpp"
 #include "sim/sweep/points.hpp"
 #include "sim/sweep/ranks.hpp"
+#include "sim/sweep/worker.hpp"
 
 namespace stepcast {
-
-// Works out one point; what it throws becomes a result "failed".
-using WorkOut = std::function<Result(std::size_t point, const std::string& engine)>;
-
-// The loop of a worker: takes batches until it is told to stop. False: the owner has gone.
-bool serve(Channel channel, const WorkOut& work_out);
-
-// evaluate() of points, with an evaluator of its own.
-WorkOut evaluating(const Points& points);
 
 struct DispatchOptions {
   int jobs = 1;                                 // workers of this process

@@ -194,7 +194,7 @@ TEST_CASE("what a dead rank had in hand is given out again") {
   CHECK(csv(folder / "dead.db") == csv(folder / "one.db"));
 }
 
-TEST_CASE("a rank that comes too late finds that all is done; one without rank 0 says so") {
+TEST_CASE("a rank that comes too late finds that all is done, one without rank 0 says so") {
   const Folder folder;
   const std::string few = base + "--strategy ddp --vary nodes=1,2 --screen -j 1 --out ";
   const pid_t first = start(few + (folder / "s.db"), as_rank(0, 2), folder / "log0");

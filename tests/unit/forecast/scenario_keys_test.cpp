@@ -15,7 +15,7 @@ std::string example(const ScenarioKey& key) {
   switch (key.type()) {
     case KeyType::word: return "a \"word\" with \\ and \t";
     case KeyType::number: return "21.5";
-    case KeyType::whole: return "37";
+    case KeyType::whole: return key.info().min > 37 ? "1234567" : "37";
     case KeyType::yes_no: return "false";
     case KeyType::words: return "one,two";
     case KeyType::numbers: return "1.5,3";

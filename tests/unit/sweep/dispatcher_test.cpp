@@ -9,6 +9,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "sim/engines/simgrid_tasks.hpp"
+
 using namespace stepcast;
 
 namespace {
@@ -134,4 +136,40 @@ TEST_CASE("a sweep that is stopped ends soon, with what there is") {
   CHECK_FALSE(outcome.complete);
   CHECK(outcome.times.size() >= 5);
   CHECK(outcome.times.size() < 10'000);
+}
+
+TEST_CASE("a worker whose clock is worn goes on in a new process, and loses nothing") {
+  // 700 simulated seconds a point: a process is worn after three (4,096 to 6,144 s), if the batch
+  // ends there.
+  struct Ignore : SimgridTasks::Listener {
+    void task_ended(int) override {}
+    void bell(std::int64_t) override {}
+  };
+  std::map<double, int> processes;
+  Outcome outcome;
+  DispatchOptions options;
+  options.jobs = 2;
+  options.say = [&](const std::string& text) { outcome.said.push_back(text); };
+  Dispatcher dispatcher(
+      [](std::size_t point, const std::string&) {
+        Ignore ignore;
+        SimgridTasks tasks(ignore);
+        tasks.ring_at(700, 0);
+        tasks.run();
+        Result result = numbered(point);
+        result.numbers[1] = static_cast<double>(getpid());
+        return result;
+      },
+      options);
+  outcome.complete = dispatcher.run(
+      first(3000), "fluid",
+      [&](std::size_t point, const Result& result) {
+        ++outcome.times[point];
+        CHECK(result.numbers[0] == static_cast<double>(point));
+        ++processes[result.numbers[1]];
+      },
+      [] {});
+  check_each_once(outcome, 3000);
+  CHECK(processes.size() > 4);  // batches are of 256 points at most, so of more than eleven
+  CHECK(outcome.said.empty());  // nobody died
 }
