@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -177,16 +178,25 @@ RowList rows_of(const PointTable& table, const Sweeping& run) {
   return rows;
 }
 
-// The best screened points, and those that none beats with fewer GPUs.
+// The best screened points, and some of each number of GPUs, so that what the fluid engine puts in
+// another order is compared by it.
 std::vector<std::size_t> to_confirm(const Options& o, const Store& store, const Sweeping& run,
                                     const Conditions& conditions) {
+  constexpr std::size_t of_each_size = 3;
   const PointTable table = store.read();
-  const RowList rows = matching(table, fitting(table, rows_of(table, run)), conditions.of_results);
+  RowList rows;
+  for (const std::size_t row :
+       matching(table, fitting(table, rows_of(table, run)), conditions.of_results)) {
+    if (cell_of(table, row, "engine") == Cell(std::string("formula"))) rows.push_back(row);
+  }
   const std::string by = o.output.by.empty() ? default_by(table, rows) : o.output.by;
-  check_numbers(table, by, "--by");
   RowList chosen = best(table, rows, by, static_cast<std::size_t>(o.confirm));
-  const RowList front = pareto(table, rows, "world_size", by);
-  chosen.insert(chosen.end(), front.begin(), front.end());
+  std::map<Cell, RowList> sizes;
+  for (const std::size_t row : rows) sizes[cell_of(table, row, "world_size")].push_back(row);
+  for (const auto& [gpus, alike] : sizes) {
+    const RowList some = best(table, alike, by, of_each_size);
+    chosen.insert(chosen.end(), some.begin(), some.end());
+  }
   std::vector<std::size_t> points;
   for (const std::size_t row : chosen) points.push_back(run.rows().at(table.rows[row].key));
   std::sort(points.begin(), points.end());
@@ -346,7 +356,7 @@ Run add(CLI::App& command) {
       ->group(group);
   command
       .add_option("--confirm", o->confirm,
-                  "screen, then the N best and the Pareto front by the fluid engine")
+                  "screen, then the N best, and three of each number of GPUs, by the fluid engine")
       ->option_text("N")
       ->check(CLI::Range(1, 1'000'000))
       ->group(group);

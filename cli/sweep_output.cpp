@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/toml.hpp"
+#include "sim/report/format.hpp"
 
 namespace stepcast::cli {
 namespace {
@@ -46,11 +47,6 @@ std::pair<std::string, std::string> axes_of(const std::string& pareto) {
 }
 
 bool is_csv(const std::string& exported) { return exported == "csv" || exported.ends_with(".csv"); }
-
-// A scenario that says no engine is worked out by the fluid one.
-std::vector<std::string> shown_inputs(const PointTable& table, const RowList& rows) {
-  return varied(table, rows);
-}
 
 std::string refusals(const PointTable& table, const RowList& rows) {
   std::map<std::string, std::size_t> sentences;
@@ -112,16 +108,14 @@ void SweepOutput::add_to(CLI::App& command) {
 }
 
 void SweepOutput::check() const {
-  const std::pair<const char*, bool> forms[] = {{"--pareto", !pareto.empty()},
-                                                {"--group-by", !group_by.empty()},
-                                                {"--all", all},
-                                                {"--refused", refused},
-                                                {"--json", json && pareto.empty()},
-                                                {"--export", !exported.empty()}};
+  const std::pair<const char*, bool> forms[] = {
+      {"--pareto", !pareto.empty()},  {"--group-by", !group_by.empty()},  {"--all", all},
+      {"--refused", refused},         {"--json", json && pareto.empty()},  // may say which front
+      {"--export", !exported.empty()}};
   const char* first = nullptr;
   for (const auto& [name, said] : forms) {
     if (!said) continue;
-    if (first != nullptr && !(json && std::string(first) == "--pareto")) {
+    if (first != nullptr) {
       throw InputError(flag(name), fmt::format("prints something else than {}; accepted: one of "
                                                "them",
                                                first));
@@ -165,8 +159,8 @@ void show(const SweepOutput& o, const PointTable& table, const RowList& rows) {
     }
   }
   const std::string by = o.by.empty() ? default_by(table, rows) : o.by;
-  const RowList one_each = confirmed(table, rows);
-  const std::vector<std::string> inputs = shown_inputs(table, rows);
+  const RowList choice = fitting(table, confirmed(table, rows));
+  const std::vector<std::string> inputs = varied(table, rows);
   if (o.json) {
     print(document(o, table, rows));
   } else if (!o.exported.empty()) {
@@ -179,11 +173,11 @@ void show(const SweepOutput& o, const PointTable& table, const RowList& rows) {
     }
   } else if (!o.pareto.empty()) {
     const auto [x, y] = axes_of(o.pareto);
-    print(to_text(table, pareto(table, fitting(table, one_each), x, y), inputs, {x, y}));
+    print(to_text(table, pareto(table, choice, x, y), inputs, {x, y}));
   } else if (!o.group_by.empty()) {
     const std::vector<std::string> columns = split(o.group_by, "--group-by");
     for (const std::string& column : columns) check_column(table, column, "--group-by");
-    print(to_text(table, grouped_by(table, one_each, columns, by), columns, inputs));
+    print(to_text(table, grouped_by(table, rows, columns, by), columns, inputs));
   } else if (o.all) {
     std::vector<std::string> also{"state"};
     print(to_text(table, rows, inputs, also));
@@ -197,8 +191,14 @@ void show(const SweepOutput& o, const PointTable& table, const RowList& rows) {
 std::string overview(const SweepOutput& o, const PointTable& table, const RowList& rows) {
   const std::string by = o.by.empty() ? default_by(table, rows) : o.by;
   const RowList choice = fitting(table, confirmed(table, rows));
-  const std::vector<std::string> inputs = shown_inputs(table, rows);
-  std::string text = counted(table, rows) + "\n";
+  const std::vector<std::string> inputs = varied(table, rows);
+  const RowList once = each_once(table, rows);
+  std::string text = counted(table, once) + "\n";
+  const std::size_t trusted = confirmed(table, rows).size();
+  if (trusted < once.size()) {
+    text += fmt::format("{} of them confirmed by the fluid engine: the best are among these\n",
+                        grouped(static_cast<double>(trusted)));
+  }
   if (!choice.empty()) {
     const int index = output_index(by);
     const std::string label =

@@ -15,7 +15,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::size_t most_combinations = 1'000'000;
+constexpr double most_combinations = 1'000'000;
 
 // FNV-1a of 128 bits (G. Fowler, L. C. Noll, K.-P. Vo): points are millions at most, so that two
 // with one key are out of the question.
@@ -69,27 +69,66 @@ Points::Points(Scenario base, std::vector<SweepAxis> axes, std::vector<Expressio
   find_keys();
 }
 
+// The strategies first: what each leaves out is not enumerated at all. Then in the order of the
+// axes.
 void Points::enumerate(const std::vector<Expression>& conditions) {
-  combinations_ = 1;
   for (const SweepAxis& axis : axes_) {
-    combinations_ *= axis.values.size();
-    if (combinations_ > most_combinations) {
-      throw InputError(vary_flag(),
-                       "more than 1,000,000 combinations; accepted: fewer values, or a sample of "
-                       "them (--sample sobol:1000)");
-    }
     std::vector<Scenario>& said = said_.emplace_back();
     for (const std::string& value : axis.values) {
       axis.key->set(said.emplace_back(), value, vary_flag());
     }
   }
-  Choice choice(axes_.size(), 0);
-  for (std::size_t n = 0; n < combinations_; ++n) {
-    add(choice, conditions);
-    for (std::size_t a = axes_.size(); a-- > 0;) {  // the last axis goes fastest
-      if (++choice[a] < static_cast<std::int32_t>(axes_[a].values.size())) break;
-      choice[a] = 0;
+  std::vector<std::size_t> of_strategy, others;
+  for (std::size_t a = 0; a < axes_.size(); ++a) {
+    const bool chooses = axes_[a].name() == "strategy" || axes_[a].name() == "sharding_strategy";
+    (chooses ? of_strategy : others).push_back(a);
+  }
+  std::vector<Choice> choices;
+  for_each_choice(Choice(axes_.size(), 0), of_strategy, [&](const Choice& strategy) {
+    std::vector<std::size_t> known;
+    Choice first = strategy;
+    for (const std::size_t a : others) first[a] = -1;
+    const Scenario s = scenario_of(first);
+    double count = 1;
+    for (const std::size_t a : others) {
+      if (strategies_vary_ && !takes(s, axes_[a].name())) continue;
+      known.push_back(a);
+      count *= static_cast<double>(axes_[a].values.size());
     }
+    if (static_cast<double>(choices.size()) + count > most_combinations) {
+      throw InputError(vary_flag(),
+                       "more than 1,000,000 combinations; accepted: fewer values, or a sample of "
+                       "them (--sample sobol:1000)");
+    }
+    for (const std::size_t a : known) first[a] = 0;
+    for_each_choice(first, known, [&](const Choice& choice) { choices.push_back(choice); });
+  });
+  combinations_ = choices.size();
+  std::sort(choices.begin(), choices.end());
+  for (const Choice& choice : choices) add(choice, conditions);
+}
+
+// Every combination of these axes' values, the last fastest.
+template <typename Action>
+void Points::for_each_choice(Choice choice, const std::vector<std::size_t>& axes,
+                             Action&& action) const {
+  for (;;) {
+    action(choice);
+    std::size_t n = axes.size();
+    while (n-- > 0) {
+      if (++choice[axes[n]] < static_cast<std::int32_t>(axes_[axes[n]].values.size())) break;
+      choice[axes[n]] = 0;
+    }
+    if (n == static_cast<std::size_t>(-1)) return;
+  }
+}
+
+// Two strategies that contradict each other take everything: a point to be refused.
+bool Points::takes(const Scenario& s, const std::string& key) const {
+  try {
+    return strategy_takes(key, resolve_strategy(s));
+  } catch (const InputError&) {
+    return true;
   }
 }
 
@@ -156,7 +195,7 @@ Scenario Points::scenario_of(const Choice& choice) const {
 void Points::add(Choice choice, const std::vector<Expression>& conditions) {
   Scenario s = scenario_of(choice);
   leave_out(s, &choice);
-  if (!seen_.emplace(hash_of(text_of(s)), true).second) return;
+  if (!seen_.insert(hash_of(text_of(s))).second) return;
   for (const Expression& condition : conditions) {
     if (condition.holds([&](const std::string& name) { return cell(s, name); }, true)) continue;
     ++excluded_;

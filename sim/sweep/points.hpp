@@ -23,6 +23,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "sim/forecast/sources.hpp"
@@ -40,8 +41,9 @@ class Points {
          std::optional<Sampling> sampling = {});
 
   std::size_t size() const { return choices_.size(); }
-  std::size_t combinations() const { return combinations_; }  // before any was left out
-  std::size_t excluded() const { return excluded_; }          // by the conditions
+  // Of the values that their strategies know, before conditions.
+  std::size_t combinations() const { return combinations_; }
+  std::size_t excluded() const { return excluded_; }  // by the conditions
 
   // `engine`: instead of the one that the scenario says; empty: as it says.
   Scenario scenario(std::size_t point, const std::string& engine = "") const;
@@ -60,6 +62,9 @@ class Points {
   using Choice = std::vector<std::int32_t>;  // by axis: which value; -1: left out
 
   void enumerate(const std::vector<Expression>& conditions);
+  template <typename Action>
+  void for_each_choice(Choice choice, const std::vector<std::size_t>& axes, Action&& action) const;
+  bool takes(const Scenario& scenario, const std::string& key) const;
   void enumerate_samples(const Sampling& sampling, const std::vector<Expression>& conditions);
   void add(Choice choice, const std::vector<Expression>& conditions);
   void leave_out(Scenario& scenario, Choice* choice) const;
@@ -74,7 +79,7 @@ class Points {
   bool strategies_vary_ = false;
   std::vector<Choice> choices_;
   std::vector<const ScenarioKey*> keys_;
-  std::map<std::string, bool> seen_;  // by key, while points are enumerated
+  std::unordered_set<std::string> seen_;  // keys, while points are enumerated
   std::size_t combinations_ = 0, excluded_ = 0;
   Sources sources_;
   mutable std::map<std::string, std::string> contents_;  // by path: a hash of the file

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -95,6 +96,14 @@ RowList matching(const PointTable& table, const RowList& rows,
 }
 
 RowList confirmed(const PointTable& table, const RowList& rows) {
+  RowList formula, others;
+  for (const std::size_t row : rows) {
+    (text_of(cell_of(table, row, "engine")) == "formula" ? formula : others).push_back(row);
+  }
+  return formula.empty() || others.empty() ? rows : others;
+}
+
+RowList each_once(const PointTable& table, const RowList& rows) {
   const int engine = input_index(table, "engine");
   if (engine < 0) return rows;
   std::map<std::vector<std::string>, std::size_t> place;  // by the other inputs, in the list
@@ -188,11 +197,15 @@ std::vector<Group> grouped_by(const PointTable& table, const RowList& rows,
     }
     members[place->second].push_back(row);
   }
+  const RowList trusted = confirmed(table, rows);  // ascending, as `rows` are
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    const RowList fit = fitting(table, members[g]);
-    groups[g].points = members[g].size();
-    groups[g].fit = fit.size();
-    groups[g].best = best(table, fit, by, 1);
+    const RowList once = each_once(table, members[g]);
+    groups[g].points = once.size();
+    groups[g].fit = fitting(table, once).size();
+    RowList choice;
+    std::set_intersection(members[g].begin(), members[g].end(), trusted.begin(), trusted.end(),
+                          std::back_inserter(choice));
+    groups[g].best = best(table, fitting(table, choice), by, 1);
   }
   std::stable_sort(groups.begin(), groups.end(),
                    [](const Group& a, const Group& b) { return a.values < b.values; });

@@ -24,9 +24,12 @@ RowList fitting(const PointTable& table, const RowList& rows);
 // Rows for which all conditions hold; one that is unknown does not.
 RowList matching(const PointTable& table, const RowList& rows,
                  const std::vector<Expression>& conditions);
-// Of points that were screened and confirmed, the confirmed row: the same inputs but `engine`, and
-// fluid.
+// Where points were screened by formula and some confirmed by fluid, the confirmed ones alone: the
+// formula engine sees no contention, so that what was only screened would look better than what was
+// confirmed. Else all.
 RowList confirmed(const PointTable& table, const RowList& rows);
+// Each point once, of one that was screened and confirmed the confirmed row.
+RowList each_once(const PointTable& table, const RowList& rows);
 
 // Inputs that take several values in these rows.
 std::vector<std::string> varied(const PointTable& table, const RowList& rows);
@@ -44,11 +47,11 @@ RowList pareto(const PointTable& table, const RowList& rows, const std::string& 
 
 struct Group {
   std::vector<Cell> values;  // of the columns asked for
-  std::size_t points = 0;    // rows
+  std::size_t points = 0;
   std::size_t fit = 0;
-  RowList best;  // the best fitting one by `by`, or none
+  RowList best;  // of what fits, and is confirmed where some is, the best by `by`; or none
 };
-// In the order in which groups come in the rows.
+// By rising values.
 std::vector<Group> grouped_by(const PointTable& table, const RowList& rows,
                               const std::vector<std::string>& columns, const std::string& by);
 

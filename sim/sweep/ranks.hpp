@@ -15,10 +15,10 @@
 // Where all ranks are on one host rank 0 listens on the loopback interface only.
 //
 // A rank that dies: mpirun's default is to end the whole job then. What was done is in the database
-// and the same command goes on from there; `mpirun --enable-recovery` (Open MPI 4; `stepcast launch`
-// says it) or `srun --kill-on-bad-exit=0` leave the others running, and the dead rank's points are
-// given out again.
-// Rank 0 dies: the others end with exit code 1, and the same command goes on.
+// and the same command goes on from there; `mpirun --enable-recovery` (Open MPI 4; `stepcast
+// launch` says it) or `srun --kill-on-bad-exit=0` leave the others running, and the dead rank's
+// points are given out again. Rank 0 dies: the others end with exit code 1, and the same command
+// goes on.
 //
 // Tested by tests/cli/sweep_ranks_test.cpp, and under mpirun by tests/mpi.
 

@@ -32,7 +32,7 @@ std::string heading(const std::string& column) {
 bool is_number(const std::vector<std::vector<std::string>>& lines, std::size_t column) {
   return std::all_of(lines.begin() + 1, lines.end(), [&](const std::vector<std::string>& line) {
     const std::string& text = line[column];
-    return text == "-" || (text.front() >= '0' && text.front() <= '9');
+    return text == "-" || (!text.empty() && text.front() >= '0' && text.front() <= '9');
   });
 }
 

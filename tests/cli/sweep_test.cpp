@@ -224,7 +224,9 @@ TEST_CASE("screened and confirmed: the best by fluid beside all by formula") {
   CHECK(fluid >= 5);  // five, and the front of five world sizes
   CHECK(fluid <= 10);
   for (const Json& index : sweep.at("pareto").at("points")) {
-    CHECK(sweep.at("points").at(index.get<std::size_t>()).at("fits") == true);
+    const Json& point = sweep.at("points").at(index.get<std::size_t>());
+    CHECK(point.at("fits") == true);
+    CHECK(point.at("engine") == "fluid");
   }
 }
 

@@ -74,12 +74,14 @@ TEST_CASE("the best are those that fit, by what is better of a column") {
 
 TEST_CASE("of what was screened and confirmed the confirmed row counts") {
   const PointTable t = table();
-  CHECK(confirmed(t, every(t)) == RowList{0, 1, 2, 4, 5, 6, 7});
+  CHECK(each_once(t, every(t)) == RowList{0, 1, 2, 4, 5, 6, 7});
+  CHECK(confirmed(t, every(t)) == RowList{4});
+  CHECK(confirmed(t, {0, 1, 2, 3}) == RowList{0, 1, 2, 3});  // nothing is
 }
 
 TEST_CASE("the Pareto front is what none beats in both columns, of equals the first") {
   const PointTable t = table();
-  const RowList fit = fitting(t, confirmed(t, every(t)));
+  const RowList fit = fitting(t, each_once(t, every(t)));
   CHECK(pareto(t, fit, "world_size", "tokens_per_s") == RowList{1, 4, 6});
   CHECK(pareto(t, fit, "memory_peak_bytes", "tokens_per_s") == RowList{5, 4, 6});
   CHECK(pareto(t, fit, "tokens_per_s", "memory_peak_bytes") == RowList{5, 4, 6});
@@ -95,17 +97,24 @@ TEST_CASE("conditions hold of rows, not of what a row does not know") {
   CHECK(matching(t, every(t), where(t, "bucket_cap_mb == 25")).empty());
 }
 
-TEST_CASE("groups count their points and have their best fitting one") {
+TEST_CASE("groups count their points and have their best fitting one, confirmed where some is") {
   const PointTable t = table();
-  const std::vector<Group> groups = grouped_by(t, every(t), {"strategy"}, "tokens_per_s");
+  const RowList screened{0, 1, 2, 3, 5, 6, 7};
+  std::vector<Group> groups = grouped_by(t, screened, {"strategy"}, "tokens_per_s");
   REQUIRE(groups.size() == 3);
   CHECK(groups[0].values == std::vector<Cell>{std::string("ddp")});
   CHECK(groups[0].points == 1);
   CHECK(groups[0].fit == 0);
   CHECK(groups[0].best.empty());
+  CHECK(groups[1].points == 3);
   CHECK(groups[1].best == RowList{3});
   CHECK(groups[2].points == 3);
+  CHECK(groups[2].fit == 2);
   CHECK(groups[2].best == RowList{6});
+  groups = grouped_by(t, every(t), {"strategy"}, "tokens_per_s");
+  CHECK(groups[1].points == 3);  // one of them twice in the table
+  CHECK(groups[1].best == RowList{4});
+  CHECK(groups[2].best.empty());
 }
 
 TEST_CASE("a table is counted, and written as CSV with quotes where they are needed") {
