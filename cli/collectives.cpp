@@ -79,9 +79,10 @@ std::string by_messages(const Options& o, const Cluster& cluster, CollectiveKind
     }
     const MessagesResult result = simulate_messages(made.input);
     const Seconds time = made.base + result.seconds;
+    const double thousandths = std::round(1000 * (time / made.closed_form - 1)) + 0.0;  // no -0.0
     text += fmt::format("  {:<20} {:>8} {:>9} {:>11} {:>12} {:>+9.1f} %\n", to_string(algorithm),
                         made.channels, result.messages, time_text(time),
-                        time_text(made.closed_form), 100 * (time / made.closed_form - 1));
+                        time_text(made.closed_form), thousandths / 10);
   }
   return text;
 }

@@ -1,10 +1,10 @@
 // Ring: every hop of a channel carries the ring's volume, divided over the channels.
 // Tree: a node sends S/2 up and S/2 to each of two children in the one tree and S/2 up in the other
-// (S with two nodes, else 2 S, the same down); within the node a chain passes S up and S down.
-// Where two GPUs may not access each other the bytes also load the sender's way through shared host
-// memory (link_speeds.hpp).
-// NVLS on S bytes and n GPUs: all-reduce S (1 + 1/n) per GPU and direction, all-gather S/n out and
-// S in, reduce-scatter S out and S/n in. PAT: as a ring, one rank a node.
+// (S with two nodes, 1.5 S with three, else 2 S, the same down); within the node a chain passes S
+// up and S down. Where two GPUs may not access each other the bytes also load the sender's way
+// through shared host memory (link_speeds.hpp). NVLS on S bytes and n GPUs: all-reduce S (1 + 1/n)
+// per GPU and direction, all-gather S/n out and S in, reduce-scatter S out and S/n in. PAT: as a
+// ring, one rank a node.
 //
 // Example: all-gather of S over 2 x 8 GPUs by 8 rings. Each NIC carries (15/16 S) / 8 out and in.
 //
@@ -95,7 +95,9 @@ class Adder {
   NodeTraffic* traffic_;
 };
 
-double tree_sends(int nodes) { return nodes <= 2 ? 1.0 : 2.0; }
+// By the busiest node, in sizes. Of three nodes one is inner in one tree, with one child, and a
+// leaf in the other.
+double tree_sends(int nodes) { return nodes <= 2 ? 1.0 : nodes == 3 ? 1.5 : 2.0; }
 
 }  // namespace
 

@@ -9,8 +9,8 @@
 //   in.collectives = {{MessagesOp::all_reduce, 2, 8e6, {{{0, 1}, 1.0, 1e6}}, {}}};
 //   simulate_messages(in).seconds
 //
-// How a collective becomes messages is told in messages.cpp; the example is worked out there.
-// docs/engines.md says what it costs and where it differs from the closed form. Tested by
+// How a collective becomes messages is told in message_pipelines.cpp; the example is worked out
+// there. docs/engines.md says what it costs and where it differs from the closed form. Tested by
 // tests/unit/engines/messages_test.cpp by hand.
 
 #include <cstdint>
@@ -42,9 +42,10 @@ struct MessageRing {
   int window = 2;          // loops (one chunk for every rank) that a rank has under way
 };
 
-// All-reduce up a tree to its root and down again, both at the same time.
+// All-reduce up a tree to its root and down again, both at the same time. Its places may be more or
+// fewer than ranks: below an NVSwitch that reduces, all GPUs of a node are one.
 struct MessageTree {
-  std::vector<int> parent;  // by rank of the tree; -1: the root
+  std::vector<int> parent;  // by place of the tree; -1: the root
   std::vector<int> up;      // connection to the parent, -1 at the root
   std::vector<int> down;    // connection from the parent, -1 at the root
   double share = 1;
@@ -52,12 +53,21 @@ struct MessageTree {
   int window = 8;  // chunks that a leaf has under way to its parent
 };
 
+// Chunks that take one connection after the other.
+struct MessageChain {
+  std::vector<int> connections;
+  double share = 1;
+  double chunk_bytes = 0;
+  int window = 8;  // chunks under way on the first connection
+};
+
 struct MessageCollective {
-  MessagesOp op = MessagesOp::all_reduce;
-  int ranks = 2;
-  double bytes = 0;  // the tensor; gathered; unreduced
+  MessagesOp op = MessagesOp::all_reduce;  // of rings: how often a chunk goes around
+  int ranks = 2;                           // of rings
+  double bytes = 0;                        // the tensor; gathered; unreduced
   std::vector<MessageRing> rings;
   std::vector<MessageTree> trees;  // all_reduce only
+  std::vector<MessageChain> chains = {};
 };
 
 struct MessagesInput {
@@ -74,6 +84,7 @@ struct MessagesResult {
 
 // Messages that a run would send: known at once, and what it costs is in proportion.
 std::int64_t count_messages(const MessagesInput& input);
+std::int64_t count_messages(const MessageCollective& collective);
 
 // Runs in a process of its own (SimGrid's platform cannot be changed once it ran), so any number of
 // runs may follow each other. Not after a run of the fluid engine in this process: its SimGrid is

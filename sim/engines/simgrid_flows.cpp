@@ -20,13 +20,11 @@ struct SimgridFlows::Platform {
     simgrid::s4u::CommPtr comm;
   };
 
-  Platform(const MessagesInput& input, Listener& told)
-      : listener(told), engine(&argument_count, arguments), flows(input.connections.size()) {
-    using simgrid::s4u::Engine;
-    Engine::set_config("network/model:CM02");
-    Engine::set_config("network/crosstraffic:0");
-    Engine::set_config("network/TCP-gamma:0");
-    simgrid::s4u::NetZone* zone = simgrid::s4u::create_star_zone("stepcast");
+  Platform(const std::vector<MessageLink>& all_links,
+           const std::vector<MessageConnection>& connections, simgrid::s4u::NetZone* parent)
+      : flows(connections.size()) {
+    simgrid::s4u::NetZone* zone = simgrid::s4u::create_star_zone("network");
+    if (parent != nullptr) zone->set_parent(parent);
     const auto route = [zone](simgrid::s4u::Host* host,
                               const std::vector<simgrid::s4u::LinkInRoute>& links) {
       zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, links, links.empty());
@@ -34,12 +32,12 @@ struct SimgridFlows::Platform {
     sink = zone->create_host("sink", 1.0);
     route(sink, {});
     std::vector<simgrid::s4u::Link*> links;
-    for (std::size_t i = 0; i < input.links.size(); ++i) {
-      links.push_back(zone->create_link("l" + std::to_string(i), input.links[i].gbps * 1e9));
+    for (std::size_t i = 0; i < all_links.size(); ++i) {
+      links.push_back(zone->create_link("l" + std::to_string(i), all_links[i].gbps * 1e9));
     }
-    for (std::size_t i = 0; i < input.connections.size(); ++i) {
+    for (std::size_t i = 0; i < connections.size(); ++i) {
       std::vector<simgrid::s4u::LinkInRoute> way;
-      for (const int link : input.connections[i].links) way.emplace_back(links[at(link)]);
+      for (const int link : connections[i].links) way.emplace_back(links[at(link)]);
       hosts.push_back(zone->create_host("c" + std::to_string(i), 1.0));
       route(hosts.back(), way);
     }
@@ -54,15 +52,10 @@ struct SimgridFlows::Platform {
     // SimGrid still uses an ended message in the end's own callback: released some ends later.
     ended_.push_back(std::move(of.comm));
     if (ended_.size() > 64) ended_.pop_front();
-    listener.flow_ended(of.connection);
+    listener->flow_ended(of.connection);
   }
 
-  Listener& listener;
-  int argument_count = 2;
-  std::array<char, 9> program{"stepcast"};
-  std::array<char, 27> quiet{"--log=root.thresh:critical"};
-  char* arguments[3] = {program.data(), quiet.data(), nullptr};
-  simgrid::s4u::Engine engine;
+  Listener* listener = nullptr;
   simgrid::s4u::Host* sink = nullptr;
   std::vector<simgrid::s4u::Host*> hosts;  // by connection
   std::vector<Flow> flows;                 // by connection; never grows
@@ -71,10 +64,19 @@ struct SimgridFlows::Platform {
 
 bool SimgridFlows::possible() { return !simgrid::s4u::Engine::is_initialized(); }
 
-SimgridFlows::SimgridFlows(const MessagesInput& input, Listener& listener)
-    : platform_(new Platform(input, listener)) {}
+void SimgridFlows::configure() {
+  using simgrid::s4u::Engine;
+  Engine::set_config("network/model:CM02");
+  Engine::set_config("network/crosstraffic:0");
+  Engine::set_config("network/TCP-gamma:0");
+}
 
-SimgridFlows::~SimgridFlows() = default;
+SimgridFlows::SimgridFlows(const std::vector<MessageLink>& links,
+                           const std::vector<MessageConnection>& connections,
+                           simgrid::s4u::NetZone* parent)
+    : platform_(new Platform(links, connections, parent)) {}
+
+void SimgridFlows::listen(Listener& listener) { platform_->listener = &listener; }
 
 void SimgridFlows::start(int connection, double bytes) {
   Platform::Flow& flow = platform_->flows[at(connection)];
@@ -86,13 +88,10 @@ void SimgridFlows::start(int connection, double bytes) {
   flow.comm->start();
 }
 
-void SimgridFlows::ring_at(Seconds time, std::int64_t id) {
-  Listener* told = &platform_->listener;
-  simgrid::kernel::timer::Timer::set(std::max(time, now()), [told, id] { told->bell(id); });
+void SimgridFlows::after(Seconds latency, int connection) {
+  Listener* told = platform_->listener;
+  simgrid::kernel::timer::Timer::set(simgrid::s4u::Engine::get_clock() + latency,
+                                     [told, connection] { told->latency_over(connection); });
 }
-
-void SimgridFlows::run() { platform_->engine.run(); }
-
-Seconds SimgridFlows::now() const { return simgrid::s4u::Engine::get_clock(); }
 
 }  // namespace stepcast

@@ -9,37 +9,37 @@
 //     8 % of the bandwidth and halves two-way traffic.
 //   * Latency is the caller's (a bell): CM02 would divide a link in inverse proportion to it.
 //   * A message is created when it may start; no actors, ends are received in the main loop.
-//   * The platform is sealed for good when the first run begins: one run a process.
+//   * The platform is sealed for good when the first run begins: one platform a process.
 //
 // Cost: 20 us a message with 1,000 in flight, 1.5 us with 100 that share nothing. Tested through
 // tests/unit/engines/messages_test.cpp.
 
+#include "sim/engines/message_carrier.hpp"
 #include "sim/engines/messages.hpp"
+
+namespace simgrid::s4u {
+class NetZone;
+}
 
 namespace stepcast {
 
-class SimgridFlows {
+class SimgridFlows final : public MessageCarrier {
  public:
-  // Told what happens, from within run(). May start messages and set bells; must not throw.
-  class Listener {
-   public:
-    virtual ~Listener() = default;
-    virtual void flow_ended(int connection) = 0;
-    virtual void bell(std::int64_t id) = 0;
-  };
-
   // False where SimGrid already lives in this process.
   static bool possible();
+  // When SimGrid's engine was made, and before it has a zone.
+  static void configure();
 
-  SimgridFlows(const MessagesInput& input, Listener& listener);
-  ~SimgridFlows();
+  // Before the first run: a zone of its own below `parent`, or the root.
+  SimgridFlows(const std::vector<MessageLink>& links,
+               const std::vector<MessageConnection>& connections,
+               simgrid::s4u::NetZone* parent = nullptr);
   SimgridFlows(const SimgridFlows&) = delete;
   SimgridFlows& operator=(const SimgridFlows&) = delete;
 
-  void start(int connection, double bytes);  // one at a time on a connection
-  void ring_at(Seconds time, std::int64_t id);
-  void run();
-  Seconds now() const;
+  void listen(Listener& listener) override;
+  void start(int connection, double bytes) override;
+  void after(Seconds latency, int connection) override;
 
  private:
   struct Platform;

@@ -8,12 +8,10 @@
 // between nodes the double binary tree: odd sizes shift the second, even ones mirror it. Both share
 // the channel's rate; out of and into a node it is shared by all edges of the channel.
 //
-// Closed form, with T = the slowest link's or channel's bytes / rate, n ranks, p of them a node:
-//   ring   base + steps * intra + ceil(steps / p) * (inter - intra) + T
-//   tree   base + the first chunk's way from the deepest rank to the root and back (latency and
-//          chunk / rate of each hop, shared by what is sure to share it) + T * (the other chunks)
-// steps = 2(n-1) or n-1. It differs from NCCL's formula where that counts what no message does:
-// NCCL has N-1 crossings a round where a message that starts just before one meets N; and its
+// Closed form: pipeline_times.hpp, on the loads that the fluid engine has of the links
+// (link_load.hpp) for rings, on the trees' own edges for trees. It differs from NCCL's formula
+// where that counts what no message does: NCCL has N-1 crossings a round where a message that
+// starts just before one meets N; it charges every latency once, be it hidden or not; and its
 // tree's first chunk is there at once.
 //
 // Example, 2 nodes of 8, ring: 30 steps, of which NCCL calls 2 inter-node. Messages that start on
@@ -38,6 +36,7 @@
 #include "sim/collectives/nccl/model.hpp"
 #include "sim/collectives/nccl/paths.hpp"
 #include "sim/collectives/nccl/search.hpp"
+#include "sim/forecast/pipeline_times.hpp"
 
 namespace stepcast {
 namespace {
@@ -126,6 +125,7 @@ class Builder {
         slowest = std::max(slowest, link.bytes * q_.bytes / (link.gbps * 1e9));
       }
     }
+    out_.slowest_link = slowest;
     out_.closed_form = out_.base + in_full(slowest);
     return std::move(out_);
   }
@@ -316,7 +316,6 @@ class Builder {
         made.down.push_back(within(k, gpus[at(i - 1)], gpus[at(i)], 2 * i + 1));
       }
     }
-    deepest(made);
     return made;
   }
 
@@ -332,57 +331,26 @@ class Builder {
   }
 
   // ---- closed form
-  // What the first chunk meets on its way. On the way up both trees of a channel use the chain of
-  // a node at once, on the way down they do where the chain is all there is; a node that has two
-  // others below itself receives from both, and sends to both, at once.
-  void deepest(const MessageTree& made) {
-    std::vector<int> below(made.parent.size(), 0);  // other nodes that hang on a rank's node
-    const int p = out_.ranks / out_.nodes;
-    const auto across = [&](int r) { return r / p != made.parent[at(r)] / p; };
-    for (int r = 0; r < out_.ranks; ++r) {
-      if (made.parent[at(r)] >= 0 && across(r)) ++below[at(made.parent[at(r)] / p)];
-    }
-    for (int rank = 0; rank < out_.ranks; ++rank) {
-      Hops hops;
-      for (int r = rank; made.parent[at(r)] >= 0; r = made.parent[at(r)]) {
-        const MessageConnection& up = out_.input.connections[at(made.up[at(r)])];
-        double gbps = out_.input.links[at(up.links.front())].gbps;
-        for (const int link : up.links) gbps = std::min(gbps, out_.input.links[at(link)].gbps);
-        const int beside =
-            across(r) ? 2 * below[at(made.parent[at(r)] / p)] : 2 + (out_.nodes == 1 ? 2 : 1);
-        hops.latency += 2 * up.latency;
-        hops.seconds_a_byte += beside / (gbps * 1e9);
-      }
-      if (hops.latency > deepest_.latency) deepest_ = hops;
-    }
-  }
-
   Seconds in_full(Seconds slowest_link) const {
+    if (tree()) return tree_seconds(out_.input);
     const double channel_bytes = q_.bytes / out_.channels;
-    if (!tree()) {
-      const double each = ring_volume(q_.kind, out_.ranks) * channel_bytes;
-      const double full = std::max(slowest_link, each / (inter_gbps_ * 1e9));
-      const int p = out_.ranks / out_.nodes;
-      const int crossings = out_.nodes == 1 ? 0 : (steps() + p - 1) / p;
-      return full + (steps() - crossings) * intra_ + crossings * inter_;
-    }
-    double full = std::max(slowest_link, channel_bytes / (intra_gbps_ * 1e9));
-    if (out_.nodes > 1) {
-      full = std::max(full, (out_.nodes <= 2 ? 1 : 2) * channel_bytes / (inter_gbps_ * 1e9));
-    }
-    const double tree_bytes = channel_bytes / 2;
-    const double chunk = std::min(slot_bytes, tree_bytes);
-    return deepest_.latency + chunk * deepest_.seconds_a_byte + full * (1 - chunk / tree_bytes);
+    const double each = ring_volume(q_.kind, out_.ranks) * channel_bytes;
+    const int p = out_.ranks / out_.nodes;
+    RingPace pace;
+    pace.steps = steps();
+    pace.crossings = out_.nodes == 1 ? 0 : (steps() + p - 1) / p;
+    pace.within = intra_;
+    pace.between = inter_;
+    pace.bytes = channel_bytes / out_.ranks;
+    pace.chunk_bytes = ring_slots_a_chunk * slot_bytes;
+    pace.window = slots / ring_slots_a_chunk;
+    return ring_seconds(pace, std::max(slowest_link, each / (inter_gbps_ * 1e9)));
   }
 
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
   // Rates' names beside the hops of a chain.
   static constexpr int leaving = -1, entering = -2;
-  struct Hops {  // up to the root and down again
-    Seconds latency = 0;
-    double seconds_a_byte = 0;
-  };
 
   const Cluster& cluster_;
   const CollectiveQuestion& q_;
@@ -398,7 +366,6 @@ class Builder {
   int channel_ = 0;
   double intra_gbps_ = 0, inter_gbps_ = 0;
   Seconds intra_ = 0, inter_ = 0;
-  Hops deepest_;
   CollectiveMessages out_;
 };
 

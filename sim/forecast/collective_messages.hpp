@@ -21,10 +21,11 @@ struct CollectiveQuestion {
 };
 
 struct CollectiveMessages {
-  MessagesInput input;      // all communicators of the axis, side by side
-  Seconds base = 0;         // before the first message
-  Seconds closed_form = 0;  // base included
-  int ranks = 0;            // of a communicator
+  MessagesInput input;       // all communicators of the axis, side by side
+  Seconds base = 0;          // before the first message
+  Seconds closed_form = 0;   // base included
+  Seconds slowest_link = 0;  // of the nodes' links, by the loads of the fluid engine
+  int ranks = 0;             // of a communicator
   int nodes = 0;
   int channels = 0;
   int communicators = 0;

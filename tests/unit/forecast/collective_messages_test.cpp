@@ -50,57 +50,70 @@ void check_rings(CollectiveKind kind) {
   for (const Shape& on : shapes) {
     for (const double bytes : {4 * mib, 64 * mib, 1024 * mib}) {
       const double percent = difference(on, kind, NcclAlgorithm::ring, bytes);
-      CHECK(percent > -5);
-      CHECK(percent < 5);
+      CHECK(percent > -0.01);
+      CHECK(percent < 0.01);
     }
   }
 }
 
 }  // namespace
 
-TEST_CASE("messages of a ring all-reduce are within 5 % of the closed form from 4 MiB") {
+TEST_CASE("messages of a ring all-reduce take what the closed form says from 4 MiB") {
   check_rings(CollectiveKind::all_reduce);
 }
 
-TEST_CASE("messages of a ring all-gather are within 5 % of the closed form from 4 MiB") {
+TEST_CASE("messages of a ring all-gather take what the closed form says from 4 MiB") {
   check_rings(CollectiveKind::all_gather);
 }
 
-TEST_CASE("messages of a ring reduce-scatter are within 5 % of the closed form from 4 MiB") {
+TEST_CASE("messages of a ring reduce-scatter take what the closed form says from 4 MiB") {
   check_rings(CollectiveKind::reduce_scatter);
 }
 
-TEST_CASE("messages: two loops hide latencies that the closed form charges: 7 % at the most") {
+TEST_CASE("messages: two loops hide all latencies but one, and the closed form knows") {
   // 8 nodes of one GPU, two channels: 32 MiB a channel are two loops of 8 chunks of 2 MiB, so while
-  // a message is on its way the other loop's goes out: of 14 latencies of 14 us 13 are not seen.
+  // a message is on its way the other loop's goes out: of 14 latencies of 14 us one is seen.
   const Shape on{"dgx-h100", 8, 1};
-  const double percent = difference(on, CollectiveKind::all_reduce, NcclAlgorithm::ring, 64 * mib);
-  CHECK(percent < -5);
-  CHECK(percent > -7);
   const CollectiveMessages m =
       messages_of(on, CollectiveKind::all_reduce, NcclAlgorithm::ring, 64 * mib);
-  const Seconds hidden = m.closed_form - m.base - simulate_messages(m.input).seconds;
-  CHECK(hidden == doctest::Approx(13 * 14e-6).epsilon(0.001));
+  CHECK(m.closed_form - m.base - m.slowest_link == doctest::Approx(14e-6).epsilon(1e-6));
+  CHECK(simulate_messages(m.input).seconds ==
+        doctest::Approx(m.closed_form - m.base).epsilon(1e-6));
+  // Half of it is one loop, with nothing beside it.
+  const CollectiveMessages alone =
+      messages_of(on, CollectiveKind::all_reduce, NcclAlgorithm::ring, 32 * mib);
+  CHECK(alone.closed_form - alone.base - alone.slowest_link ==
+        doctest::Approx(14 * 14e-6).epsilon(1e-6));
 }
 
-TEST_CASE("messages of a double tree are within 12 % of the closed form from 4 MiB") {
+TEST_CASE("messages of a double tree are within 5 % of the closed form from 4 MiB, but for some") {
+  // Those have a few chunks under way, or two nodes of eight, whose chains share links that are all
+  // full at once: docs/engines.md.
   for (const Shape& on : shapes) {
-    if (on.gpus == 3 && on.gpus_per_node == 1) continue;  // the next test
-    for (const double bytes : {4 * mib, 16 * mib, 64 * mib}) {
+    const bool two_nodes = on.gpus == 16 && on.gpus_per_node == 0;
+    const bool three = on.gpus == 3;
+    for (const double bytes : {4 * mib, 16 * mib, 64 * mib, 256 * mib}) {
+      if (bytes > 64 * mib && on.gpus == 64) continue;  // seconds
       const double percent = difference(on, CollectiveKind::all_reduce, NcclAlgorithm::tree, bytes);
-      CHECK(percent > -12);
-      CHECK(percent < 12);
+      const bool few = bytes == 64 * mib || (bytes == 16 * mib && three);
+      CHECK(percent > -5);
+      CHECK(percent < (two_nodes ? 15 : few ? 8 : 5));
     }
   }
 }
 
-TEST_CASE("messages: on three nodes the double tree sends 1.5 S where the closed form says 2 S") {
-  // Tree 1 is 0 - 2 - 1: node 2 sends half of S up and half down. Tree 2, shifted by one, is
-  // 1 - 0 - 2: node 2 is its leaf and sends half up. 1.5 S; the closed form's inner node has two
-  // children.
-  const double percent =
-      difference({"dgx-h100", 3, 1}, CollectiveKind::all_reduce, NcclAlgorithm::tree, 1024 * mib);
-  CHECK(percent == doctest::Approx(-25).epsilon(0.02));
+TEST_CASE("messages load the links of the nodes as the fluid engine says") {
+  // By NICs that NCCL takes for 48 GB/s. On three nodes the busiest sends 1.5 S by double tree:
+  // tree 1 is 0 - 2 - 1, node 2 sends half of S up and half down; tree 2, shifted by one, is 1 - 0
+  // - 2, where node 2 is a leaf.
+  for (const Shape& on : {Shape{"dgx-h100", 3, 1}, Shape{"dgx-h100", 16, 1}}) {
+    const double bytes = 1024 * mib;
+    const CollectiveMessages m =
+        messages_of(on, CollectiveKind::all_reduce, NcclAlgorithm::tree, bytes);
+    const double sends = on.gpus == 3 ? 1.5 : 2;
+    CHECK(m.slowest_link == doctest::Approx(sends * bytes / 48e9).epsilon(1e-6));
+    CHECK(simulate_messages(m.input).seconds == doctest::Approx(m.closed_form).epsilon(0.01));
+  }
 }
 
 TEST_CASE("messages: replica groups on four NICs of a node take twice as long as on eight") {
