@@ -32,6 +32,7 @@ struct Options {
   std::string memory_snapshot;
   bool json = false;
   bool schedule = false;
+  bool go_on = false;
 };
 
 bool on_terminal() { return isatty(STDOUT_FILENO) == 1; }
@@ -99,7 +100,12 @@ int simulate(const Options& options, const ScenarioFlags& flags) {
                      "prints a schedule, and --json a forecast; accepted: one of them");
   }
 
-  const Forecast f = forecast(scenario);
+  if (options.go_on && scenario.engine.value_or("fluid") != "messages") {
+    throw InputError({.file = "--go-on", .line = 0, .key = ""},
+                     "says something about --engine messages, which is not on");
+  }
+
+  const Forecast f = forecast(scenario, {.go_on = options.go_on});
   spdlog::info("{}: {} ops a step, {} spans, {} distinct costs", f.schedule.name,
                f.report.ops_per_step, f.timeline.spans.size(), f.costs.costs.size());
   if (f.perturbed && !f.perturbed->timeline && !(options.trace + options.picture).empty()) {
@@ -147,6 +153,8 @@ Run add(CLI::App& command) {
   auto flags = std::make_shared<ScenarioFlags>(command);
   command.add_option("scenario", options->file, "scenario file in TOML; flags override it")
       ->option_text("FILE");
+  command.add_flag("--go-on", options->go_on,
+                   "by messages with more than 64 ranks too, however long it takes");
   command.add_flag("--json", options->json, "print JSON, schema stepcast.forecast/1")
       ->group("Output");
   command.add_option("--trace", options->trace, "write a Chrome/Perfetto trace")

@@ -33,10 +33,13 @@
 
 #include <algorithm>
 #include <exception>
+#include <memory>
 #include <string>
 
 #include "base/error.hpp"
 #include "sim/engines/engine.hpp"
+#include "sim/engines/fluid_run.hpp"
+#include "sim/engines/message_traffic.hpp"
 #include "sim/engines/ready_queue.hpp"
 #include "sim/engines/simgrid_tasks.hpp"
 
@@ -45,10 +48,13 @@ namespace {
 
 class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
  public:
-  explicit FluidRun(RunPlan& plan)
+  explicit FluidRun(RunPlan& plan, const StepMessages* messages = nullptr,
+                    MessageCarrier* carrier = nullptr)
       : ReadyQueue(plan),
+        messages_(messages),
         kinds_(static_cast<int>(plan.costs().resources.size())),
-        sm_(sm_of(plan.costs())),
+        sm_(resource_of(plan.costs(), "sm")),
+        hbm_(resource_of(plan.costs(), "hbm")),
         present_(at(plan.roles())) {
     STEPCAST_ASSERT(kinds_ <= 64, "more resources than a mask has bits");
     for (const OpCost& cost : plan.costs().costs) {
@@ -59,6 +65,9 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
         }
       }
     }
+    if (carrier == nullptr) return;
+    traffic_ = std::make_unique<MessageTraffic>(messages->connections, *carrier,
+                                                [this](int id) { carried(id); });
   }
 
   Timeline run() {
@@ -76,7 +85,7 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
   static constexpr std::int64_t first_spin_bell = -2;  // less the spin's number
   using Kinds = std::uint64_t;                         // of resources, a bit each
 
-  enum class Phase { to_start, alone, task, to_end };
+  enum class Phase { to_start, alone, task, to_send, sending, to_end };
   struct Progress {  // of the activity with this id
     Phase phase = Phase::to_start;
     std::int32_t generation = 0;  // of its bells
@@ -85,6 +94,7 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
     Seconds segment_start = 0;
     Seconds segment_solo = 0;  // of the task: what was left of the segment when it began
     Seconds end = 0;
+    std::vector<int> holds;  // of a collective that goes by messages
   };
   // An activity that asks for resources of a role; or, by a negative id, a spin.
   struct Present {
@@ -99,8 +109,8 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
     int hold = -1;  // SimgridTasks', when it began
   };
 
-  static int sm_of(const CostTable& costs) {
-    const auto found = std::find(costs.resources.begin(), costs.resources.end(), Name("sm"));
+  static int resource_of(const CostTable& costs, const char* name) {
+    const auto found = std::find(costs.resources.begin(), costs.resources.end(), Name(name));
     return found == costs.resources.end() ? -1 : static_cast<int>(found - costs.resources.begin());
   }
 
@@ -109,7 +119,7 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
     if (progress_.size() <= at(id)) progress_.resize(at(id) + 1);
     Progress fresh;
     fresh.generation = progress_[at(id)].generation;
-    progress_[at(id)] = fresh;
+    progress_[at(id)] = std::move(fresh);
     const Seconds start = activity(id).start;
     if (start > tasks_->now() + tasks_->resolution()) {
       ring_at(start, id);
@@ -171,10 +181,10 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
     guarded([this, which] {
       if (which != lock_bell) {
         const int id = static_cast<int>(which & 0xffffffff);
-        if (progress_[at(id)].phase == Phase::to_start) {
-          come(id);
-        } else {
-          leave(id);
+        switch (progress_[at(id)].phase) {
+          case Phase::to_start: come(id); break;
+          case Phase::to_send: send(id); break;
+          default: leave(id);
         }
       }
       settle();
@@ -207,6 +217,10 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
   // It starts: those whose resources it asks for have company from now on.
   void come(int id) {
     progress_[at(id)].segment_start = activity(id).start;
+    if (messages_of(id) >= 0) {
+      come_by_messages(id);
+      return;
+    }
     for (const Member& member : activity(id).members) {
       end_spin(member);
       add_present(member.role, {id, kinds_of(member)});
@@ -234,14 +248,22 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
     const auto spin = std::find_if(spins_.begin(), spins_.end(),
                                    [number](const Spin& each) { return each.number == number; });
     if (spin == spins_.end()) return;  // its peers came before it
-    for (spin->hold = 0; std::any_of(spins_.begin(), spins_.end(), [&](const Spin& each) {
-           return &each != &*spin && each.hold == spin->hold;
-         });) {
-      ++spin->hold;
-    }
     add_present(spin->member.role, {-1 - number, Kinds{1} << sm_});
     const Ask ask{spin->member.role * kinds_ + sm_, spin->share};
-    tasks_->hold(spin->hold, {&ask, 1});
+    spin->hold = hold({&ask, 1});
+  }
+
+  int hold(std::span<const Ask> asks) {
+    const auto free = std::find(held_.begin(), held_.end(), false);
+    const auto number = static_cast<int>(free - held_.begin());
+    if (free == held_.end()) held_.push_back(false);
+    held_[at(number)] = true;
+    tasks_->hold(number, asks);
+    return number;
+  }
+  void let_go(int number) {
+    tasks_->let_go(number);
+    held_[at(number)] = false;
   }
 
   void end_spin(const Member& member) {
@@ -250,10 +272,59 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
     });
     if (spin == spins_.end()) return;
     if (spin->hold >= 0) {
-      tasks_->let_go(spin->hold);
+      let_go(spin->hold);
       remove_present(member.role, -1 - spin->number);
     }
     spins_.erase(spin);
+  }
+
+  // ---- collectives that go by messages
+  std::int32_t messages_of(int id) const {
+    if (messages_ == nullptr || activity(id).communicator < 0) return -1;
+    const Member& first = activity(id).members.front();
+    return messages_->of_op[at(first.role)][at(plan().program(first.at.step))][at(first.at.op)];
+  }
+
+  // It holds its part of every member's SMs and memory until its last message came.
+  void come_by_messages(int id) {
+    for (const Member& member : activity(id).members) {
+      end_spin(member);
+      const auto segments = plan().costs().segments_of(plan().cost(member.role, member.at));
+      if (segments.empty() || segments.front().solo <= 0) continue;
+      asks_.clear();
+      Kinds kinds = 0;
+      for (const Demand& demand : plan().costs().demands_of(segments.front())) {
+        if ((demand.resource != sm_ && demand.resource != hbm_) || demand.seconds <= 0) continue;
+        kinds |= Kinds{1} << demand.resource;
+        ask(asks_.size(), member.role * kinds_ + demand.resource,
+            demand.seconds / segments.front().solo);
+      }
+      if (asks_.empty()) continue;
+      progress_[at(id)].holds.push_back(hold(asks_));
+      add_present(member.role, {id, kinds});  // others' tasks may start: asks_ is theirs then
+    }
+    const Seconds begin = activity(id).start + messages_->collectives[at(messages_of(id))].before;
+    progress_[at(id)].phase = Phase::to_send;
+    if (begin > tasks_->now() + tasks_->resolution()) {
+      ring_at(begin, id);
+    } else {
+      send(id);
+    }
+  }
+
+  void send(int id) {
+    progress_[at(id)].phase = Phase::sending;
+    traffic_->begin(messages_->collectives[at(messages_of(id))].collective, id);
+  }
+
+  void carried(int id) {
+    guarded([this, id] {
+      for (const int number : progress_[at(id)].holds) let_go(number);
+      progress_[at(id)].holds.clear();
+      progress_[at(id)].end = tasks_->now();  // what the cost table says of its time is not asked
+      leave(id);
+      settle();
+    });
   }
 
   // ---- progress
@@ -348,9 +419,10 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
       if (at(n) >= segments.size()) continue;
       const std::size_t own = asks_.size();
       for (const Demand& demand : plan().costs().demands_of(segments[at(n)])) {
-        if (demand.seconds > 0) {
-          ask(own, member.role * kinds_ + demand.resource, demand.seconds / solo);
-        }
+        if (demand.seconds <= 0) continue;
+        // Bytes spread over the time of the slowest; SMs are held for as long as it takes.
+        const Seconds over = demand.resource == sm_ ? segments[at(n)].solo : solo;
+        ask(own, member.role * kinds_ + demand.resource, demand.seconds / over);
       }
     }
     progress_[at(id)].segment_solo = solo;
@@ -367,11 +439,14 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
     asks_.push_back({resource, std::min(1.0, share)});
   }
 
+  const StepMessages* messages_;
+  std::unique_ptr<MessageTraffic> traffic_;
   int kinds_;                    // resources of a role; those of role r are r * kinds_ ...
-  int sm_;                       // which of them are the SMs; -1: none
+  int sm_, hbm_;                 // which of them are SMs and memory; -1: none
   std::vector<Kinds> kinds_of_;  // by cost
   std::vector<Spin> spins_;
   int spin_count_ = 0;
+  std::vector<bool> held_;                     // by number of the hold
   std::vector<std::vector<Present>> present_;  // by role
   SimgridTasks* tasks_ = nullptr;
   std::vector<Progress> progress_;
@@ -386,13 +461,19 @@ class FluidEngine final : public Engine {
   Timeline run(const Schedule& schedule, const CostTable& costs,
                const RunOptions& options) override {
     RunPlan plan(schedule, costs, options);
-    Timeline timeline = FluidRun(plan).run();
+    Timeline timeline = run_fluid(plan);
     timeline.engine = name();
     return timeline;
   }
 };
 
 }  // namespace
+
+Timeline run_fluid(RunPlan& plan) { return FluidRun(plan).run(); }
+
+Timeline run_fluid(RunPlan& plan, const StepMessages& messages, MessageCarrier& carrier) {
+  return FluidRun(plan, &messages, &carrier).run();
+}
 
 std::unique_ptr<Engine> make_fluid_engine() { return std::make_unique<FluidEngine>(); }
 

@@ -3,16 +3,14 @@
 
 #include "sim/engines/messages.hpp"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <simgrid/s4u.hpp>
 #include <stdexcept>
+#include <string>
 
 #include "base/error.hpp"
+#include "sim/engines/child_process.hpp"
 #include "sim/engines/constraint.hpp"
 #include "sim/engines/message_traffic.hpp"
 #include "sim/engines/simgrid_flows.hpp"
@@ -41,31 +39,6 @@ std::vector<Seconds> run_here(const MessagesInput& input) {
   return ends;
 }
 
-// All of it through the pipe, or false.
-bool write_all(int pipe, const std::vector<Seconds>& values) {
-  const char* from = reinterpret_cast<const char*>(values.data());
-  std::size_t left = values.size() * sizeof(Seconds);
-  while (left > 0) {
-    const ssize_t n = write(pipe, from, left);
-    if (n <= 0) return false;
-    from += n;
-    left -= static_cast<std::size_t>(n);
-  }
-  return true;
-}
-
-bool read_all(int pipe, std::vector<Seconds>& values) {
-  char* into = reinterpret_cast<char*>(values.data());
-  std::size_t left = values.size() * sizeof(Seconds);
-  while (left > 0) {
-    const ssize_t n = read(pipe, into, left);
-    if (n <= 0) return false;
-    into += n;
-    left -= static_cast<std::size_t>(n);
-  }
-  return true;
-}
-
 }  // namespace
 
 std::int64_t count_messages(const MessageCollective& collective) {
@@ -83,34 +56,18 @@ std::int64_t count_messages(const MessagesInput& input) {
 MessagesResult simulate_messages(const MessagesInput& input) {
   MessagesResult result;
   result.messages = count_messages(input);
-  result.ends.resize(input.collectives.size());
   if (!SimgridFlows::possible()) {
     throw std::runtime_error(
         "the messages engine cannot run after the fluid engine in one process: SimGrid keeps the "
         "model it was first given");
   }
-  std::fflush(nullptr);  // or what is buffered would be written twice
-  int ends[2];
-  if (pipe(ends) != 0) throw std::runtime_error("the messages engine got no pipe");
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error("the messages engine got no process");
-  if (child == 0) {
-    close(ends[0]);
-    bool done = false;
-    try {
-      done = write_all(ends[1], run_here(input));
-    } catch (...) {
-      done = false;
-    }
-    _exit(done ? 0
-               : 1);  // neither SimGrid's nor our own clean-up: it is the parent's process image
-  }
-  close(ends[1]);
-  const bool heard = read_all(ends[0], result.ends);
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (!heard || status != 0) throw std::runtime_error("the messages engine's process failed");
+  const std::string ends = output_of_child([&input] {
+    std::string bytes;
+    put(bytes, run_here(input));
+    return bytes;
+  });
+  std::size_t from = 0;
+  result.ends = take<Seconds>(ends, from);
   for (const Seconds end : result.ends) result.seconds = std::max(result.seconds, end);
   return result;
 }

@@ -9,6 +9,7 @@
 #include <deque>
 #include <exception>
 #include <limits>
+#include <memory>
 #include <set>
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u.hpp>
@@ -17,6 +18,7 @@
 
 #include "base/error.hpp"
 #include "sim/engines/constraint.hpp"
+#include "sim/engines/simgrid_flows.hpp"
 
 namespace stepcast {
 namespace {
@@ -41,6 +43,12 @@ class KeepHandlers {
   std::array<struct sigaction, signals.size()> actions_{};
 };
 
+struct Network {
+  const std::vector<MessageLink>* links = nullptr;
+  const std::vector<MessageConnection>* connections = nullptr;
+};
+Network wanted_network;  // set before the simulator is made
+
 // SimGrid is one per process: its engine, the pool of resources, and what runs on them.
 class Simulator {
  public:
@@ -48,6 +56,7 @@ class Simulator {
 
   SimgridTasks::Listener* listener = nullptr;
   int running = 0;
+  std::unique_ptr<SimgridFlows> network;
 
   void start(int id, Seconds solo, std::span<const Ask> asks) {
     STEPCAST_ASSERT(id >= 0 && id < SimgridTasks::max_tasks, "too many tasks at a time");
@@ -121,6 +130,7 @@ class Simulator {
 };
 
 Simulator::Simulator() : engine_(&argument_count_, arguments_), tasks_(SimgridTasks::max_tasks) {
+  if (wanted_network.links != nullptr) SimgridFlows::configure();
   simgrid::s4u::NetZone* zone = simgrid::s4u::create_empty_zone("stepcast");
   will_ask_.resize(SimgridTasks::max_tasks);
   for (int i = 0; i < SimgridTasks::max_tasks; ++i) {
@@ -133,6 +143,10 @@ Simulator::Simulator() : engine_(&argument_count_, arguments_), tasks_(SimgridTa
                                          will_ask_[at(i)] = false;
                                          return sharing_.speed(i);
                                        });
+  }
+  if (wanted_network.links != nullptr) {
+    network =
+        std::make_unique<SimgridFlows>(*wanted_network.links, *wanted_network.connections, zone);
   }
   zone->seal();
   simgrid::s4u::Activity::on_completion_cb([this](const simgrid::s4u::Activity& activity) {
@@ -156,6 +170,19 @@ Simulator& simulator() {
 }
 
 }  // namespace
+
+bool SimgridTasks::with_network(const std::vector<MessageLink>& links,
+                                const std::vector<MessageConnection>& connections) {
+  if (!SimgridFlows::possible()) return false;
+  wanted_network = {&links, &connections};
+  simulator();
+  return true;
+}
+
+MessageCarrier& SimgridTasks::network() {
+  STEPCAST_ASSERT(simulator().network != nullptr, "no network was asked for");
+  return *simulator().network;
+}
 
 SimgridTasks::SimgridTasks(Listener& listener) : listener_(listener) {
   STEPCAST_ASSERT(simulator().listener == nullptr && simulator().running == 0,

@@ -49,8 +49,11 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/units.hpp"
+#include "sim/engines/message_carrier.hpp"
+#include "sim/engines/messages.hpp"
 #include "sim/engines/sharing.hpp"
 
 namespace stepcast {
@@ -66,6 +69,12 @@ class SimgridTasks {
     virtual void task_ended(int id) = 0;
     virtual void bell(std::int64_t id) = 0;
   };
+
+  // Before the first run of the process: messages may go over these links beside the tasks. False
+  // where SimGrid is already at work.
+  static bool with_network(const std::vector<MessageLink>& links,
+                           const std::vector<MessageConnection>& connections);
+  static MessageCarrier& network();
 
   // A new run: time is 0.
   explicit SimgridTasks(Listener& listener);

@@ -6,7 +6,7 @@
 //   const CollectiveMessages m = collective_messages(cluster, mesh, Axis::world, {kind, ring,
 //   1e9}); m.base + simulate_messages(m.input).seconds   // against m.closed_form
 //
-// See collective_messages.cpp; docs/engines.md has the figures. Tested by
+// See collective_lowering.hpp; docs/engines.md has the figures. Tested by
 // tests/unit/forecast/collective_messages_test.cpp.
 
 #include "sim/collectives/collective_cost.hpp"

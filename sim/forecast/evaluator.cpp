@@ -17,7 +17,8 @@
 // formula engine 0.1 or the fluid engine 2.5, the ledger 0.2, the allocator's replay 0.4. The first
 // two vanish here; the schedule and what rests on it alone do where points differ in rates only.
 //
-// Perturbed steps and first steps run other programs besides: they are whole forecasts, from the
+// Perturbed steps and first steps run other programs besides, messages have costs of their own: they
+// are whole forecasts, from the
 // same sources.
 
 #include "sim/forecast/evaluator.hpp"
@@ -132,7 +133,7 @@ struct Evaluator::Impl {
     std::shared_ptr<NodeSearches>& of_machine = searches[scenario_path(s, "cluster", *s.cluster)];
     if (!of_machine) of_machine = make_node_searches();
     r.collectives.searches = of_machine;
-    if (!r.perturbations.empty() || r.first_step) {
+    if (!r.perturbations.empty() || r.first_step || r.engine == "messages") {
       const SoftwareProfile profile = r.profile;
       return evaluation_of(forecast(std::move(r)).report, profile);
     }

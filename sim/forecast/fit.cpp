@@ -28,6 +28,7 @@ bool scenario_fits(const Scenario& scenario) {
   try {
     Resolved r = resolve(scenario);
     r.perturbations.clear();  // they cost time, not memory
+    if (r.engine == "messages") r.engine = "formula";
     const Bytes capacity = r.cluster.machine.gpu.memory_bytes;
     const std::vector<RoleMemory> roles = memory_of_roles(r, build_schedule(r.step));
     if (!fits(roles, capacity)) return false;

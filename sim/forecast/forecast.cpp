@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 #include "sim/engines/engine.hpp"
@@ -11,6 +13,7 @@
 #include "sim/forecast/fit.hpp"
 #include "sim/forecast/forecast_parts.hpp"
 #include "sim/forecast/interval.hpp"
+#include "sim/forecast/step_by_messages.hpp"
 #include "sim/strategies/ddp/unused.hpp"
 
 namespace stepcast {
@@ -168,7 +171,10 @@ void add_perturbed(Forecast& f, Engine& engine, const std::vector<int>& programs
 
 }  // namespace
 
-std::unique_ptr<Engine> engine_of(const Resolved& r) {
+std::unique_ptr<Engine> engine_of(const Resolved& r, bool broken) {
+  if (r.engine == "messages") {
+    return make_step_by_messages(r, {.go_on = r.go_on, .broken = broken});
+  }
   return r.engine == "formula" ? make_formula_engine() : make_fluid_engine();
 }
 
@@ -202,6 +208,10 @@ Report report_of(const Resolved& r, const Schedule& schedule, const CostTable& c
 Forecast forecast(Resolved resolved) {
   Forecast f;
   f.resolved = std::move(resolved);
+  if (f.resolved.engine == "messages") {  // collectives take what their messages take
+    f.resolved.collectives.corrections = nullptr;
+    f.resolved.collectives.measured = nullptr;
+  }
   const Resolved& r = f.resolved;
   f.schedule = build_schedule(r.step);
   const Collectives collectives(r.cluster, r.step.mesh, r.collectives);
@@ -223,7 +233,9 @@ Forecast forecast(Resolved resolved) {
                              "one, alone, with an idle machine before it");
   }
   add_machine_notes(f);
-  if (!r.perturbations.empty()) add_perturbed(f, *engine, reported_programs(r, f.schedule));
+  if (!r.perturbations.empty()) {
+    add_perturbed(f, *engine_of(r, true), reported_programs(r, f.schedule));
+  }
   return f;
 }
 
@@ -246,7 +258,9 @@ InputError at_its_place(const Scenario& scenario, const InputError& error) {
 Forecast forecast(const Scenario& scenario, const ForecastOptions& options) {
   Forecast f;
   try {
-    f = forecast(resolve(scenario));
+    Resolved resolved = resolve(scenario);
+    resolved.go_on = options.go_on;
+    f = forecast(std::move(resolved));
   } catch (const InputError& error) {
     throw at_its_place(scenario, error);
   }

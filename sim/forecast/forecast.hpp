@@ -35,6 +35,7 @@ struct Forecast {
 struct ForecastOptions {
   // When the step does not fit, look for the smallest change that does (a few more schedules).
   bool search_change = true;
+  bool go_on = false;  // by messages with more than 64 ranks too
 };
 
 // Throws InputError. A step that does not fit is a Forecast with report.fits == false.

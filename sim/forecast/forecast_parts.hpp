@@ -11,7 +11,8 @@
 
 namespace stepcast {
 
-std::unique_ptr<Engine> engine_of(const Resolved& resolved);
+// `broken`: with what the scenario perturbs (messages, which go over links that are there).
+std::unique_ptr<Engine> engine_of(const Resolved& resolved, bool broken = false);
 
 // The step that the scenario asks for. Throws InfeasibleError where it never ends.
 Timeline run_reported_step(const Resolved& resolved, const Schedule& schedule,

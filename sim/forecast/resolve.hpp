@@ -23,6 +23,7 @@ struct Resolved {
   Cluster cluster;
   SoftwareProfile profile;
   std::string engine = "fluid";
+  bool go_on = false;     // by messages with more than 64 ranks too
   LoaderRates loader;     // where step.loader.modelled
   MeasuredDevice device;  // of the calibration
   std::vector<Perturbation> perturbations;

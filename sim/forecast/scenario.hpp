@@ -287,7 +287,8 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
   visit(strategy.word("leaf_layers",
                       "zero3: each layer is one leaf module, fetched at once (default false)"),
         s.leaf_layers);
-  visit(forecast.choice("engine", "simulation engine (default fluid)", {"fluid", "formula"}),
+  visit(forecast.choice("engine", "simulation engine (default fluid)",
+                        {"fluid", "formula", "messages"}),
         s.engine);
   visit(forecast.word("profile", "software profile (default pytorch-eager)"), s.profile);
   visit(forecast.choice("nccl_version", "NCCL whose choices are modelled", {"2.28.9", "2.30.7"}),

@@ -67,6 +67,35 @@ TEST_CASE("nobody waits, nobody spins, and a collective without SMs takes none")
   CHECK(span_of(run(*fluid, 1, 0), 1, 2).end == doctest::Approx(2));
 }
 
+TEST_CASE("a rank whose part of a collective is short holds its SMs until the slowest is done") {
+  // By itself 0.5 s for one, 1 s for the other: both hold 20 % for 1 s beside 2 s of kernels.
+  ScheduleBuilder b("slow link", Mesh{2, 1});
+  b.lane("main");
+  const StreamIndex compute = b.stream("compute");
+  const StreamIndex communication = b.stream("communication");
+  const CommIndex world = b.communicator("world", Axis::world);
+  for (const int rank : {0, 1}) {
+    b.role(rank == 0 ? "slow" : "fast", rank, 1);
+    b.step("steady");
+    b.at(Phase::backward, b.unit("u"));
+    b.collective("all_reduce", CollectiveKind::all_reduce, world, communication, Dtype::fp32, 1,
+                 Reduction::sum, {}, {});
+    b.compute("kernel", compute, {}, {}, {});
+  }
+  const Schedule schedule = b.take();
+  CostTable costs;
+  const ResourceIndex sm = costs.resource("sm");
+  const ResourceIndex nic = costs.resource("nic");
+  const Name hand("by hand");
+  const std::int32_t slow = costs.add(1.0, {{sm, 0.2}, {nic, 1.0}}, 0, Provenance::assumed, hand);
+  const std::int32_t fast = costs.add(0.5, {{sm, 0.1}, {nic, 0.5}}, 0, Provenance::assumed, hand);
+  const std::int32_t kernel = costs.add(2, {{sm, 2}}, 0, Provenance::assumed, hand);
+  costs.cost_of = {{{slow, kernel}}, {{fast, kernel}}};
+  const Timeline timeline = make_fluid_engine()->run(schedule, costs, {.programs = {0}});
+  CHECK(span_of(timeline, 0, 1).end == doctest::Approx(2.2));
+  CHECK(span_of(timeline, 1, 1).end == doctest::Approx(2.2));
+}
+
 TEST_CASE("a spin ends with its run: the next one starts clean") {
   const auto fluid = make_fluid_engine();
   for (int i = 0; i < 3; ++i) CHECK(span_of(run(*fluid, 1, 0.2), 1, 2).end == doctest::Approx(2.3));
