@@ -19,6 +19,9 @@ struct Command {
 };
 
 extern const Command advise_command;
+extern const Command plan_command;
+extern const Command compare_command;
+extern const Command explain_command;
 extern const Command simulate_command;
 extern const Command run_command;
 extern const Command gpu_check_command;

@@ -25,6 +25,9 @@ namespace {
 const Command* const commands[] = {
     &simulate_command,
     &advise_command,
+    &explain_command,
+    &compare_command,
+    &plan_command,
     &tune_command,
     &sweep_command,
     &results_command,

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "sim/advise/unit_bytes.hpp"
+#include "sim/forecast/command_line.hpp"
 #include "sim/forecast/fit.hpp"
 #include "sim/forecast/resolve.hpp"
 #include "sim/memory/closed_form.hpp"
@@ -177,28 +178,6 @@ std::vector<std::string> Round::reasons() const {
         facts_.gpus, human_gib(full_.peak), human_gib(full_.activations)));
   }
   return list;
-}
-
-// As a flag's value.
-template <typename Value>
-std::string written(const Value& value) {
-  return fmt::format("{}", value);
-}
-std::string written(const YesNoOrCount& value) {
-  return value.count > 0 ? fmt::format("{}", value.count) : value.yes ? "true" : "false";
-}
-template <typename Value>
-std::string written(const std::vector<Value>& values) {
-  return fmt::format("{}", fmt::join(values, ","));
-}
-
-std::string command_of(const Scenario& s) {
-  std::string text = "stepcast simulate";
-  visit_scenario(s, [&](const KeyInfo& key, const auto& field) {
-    if (!field) return;
-    text += fmt::format(" {} {}", flag_of(key.name), written(*field));
-  });
-  return text;
 }
 
 std::string answer_of(const Round& round, const Candidate& chosen, const std::string& asked) {

@@ -2,98 +2,12 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "sim/report/span_index.hpp"
 #include "sim/report/summary.hpp"
 
 namespace stepcast {
 
 namespace {
-
-// The spans of one role in the last steps, findable by op.
-class SpanIndex {
- public:
-  SpanIndex(const Schedule& schedule, const Timeline& timeline, int role)
-      : schedule_(schedule), timeline_(timeline), role_(role) {
-    const std::size_t steps = timeline.steps.size();
-    first_step_ = static_cast<std::int32_t>(steps >= 2 ? steps - 2 : 0);
-    of_.resize(steps - static_cast<std::size_t>(first_step_));
-    for (std::size_t i = 0; i < of_.size(); ++i) {
-      of_[i].assign(program(first_step_ + static_cast<std::int32_t>(i)).ops.size(), -1);
-    }
-    for (std::size_t i = timeline.spans.size(); i-- > 0;) {
-      const Span& span = timeline.spans[i];
-      if (span.step < first_step_) break;  // ordered by step
-      if (span.role != role) continue;
-      of_[static_cast<std::size_t>(span.step - first_step_)][static_cast<std::size_t>(span.op)] =
-          static_cast<std::int32_t>(i);
-    }
-  }
-
-  const StepProgram& program(std::int32_t step) const {
-    const auto index =
-        static_cast<std::size_t>(timeline_.steps[static_cast<std::size_t>(step)].program_index);
-    return schedule_.roles[static_cast<std::size_t>(role_)].steps[index];
-  }
-  const Op& op(const Span& span) const {
-    return program(span.step).ops[static_cast<std::size_t>(span.op)];
-  }
-  // nullptr: no such span, or long ago.
-  const Span* find(std::int32_t step, OpIndex op) const {
-    if (step < first_step_ || op < 0) return nullptr;
-    const auto& ops = of_[static_cast<std::size_t>(step - first_step_)];
-    const std::int32_t at = ops[static_cast<std::size_t>(op)];
-    return at < 0 ? nullptr : &timeline_.spans[static_cast<std::size_t>(at)];
-  }
-  // The op before it on its stream, in this step or the one before.
-  const Span* before_on_stream(const Span& span) const {
-    const StreamIndex stream = op(span).stream;
-    OpIndex from = span.op;
-    for (std::int32_t step = span.step; step >= first_step_; --step) {
-      const std::vector<Op>& ops = program(step).ops;
-      if (step != span.step) from = static_cast<OpIndex>(ops.size());
-      while (from-- > 0) {
-        if (ops[static_cast<std::size_t>(from)].stream != stream) continue;
-        if (const Span* found = find(step, from)) return found;
-      }
-    }
-    return nullptr;
-  }
-  // The spans of a stream in the last step, in order.
-  std::vector<const Span*> on_stream(StreamIndex stream) const {
-    std::vector<const Span*> list;
-    const auto last = static_cast<std::int32_t>(timeline_.steps.size()) - 1;
-    const std::vector<Op>& ops = program(last).ops;
-    for (std::size_t i = 0; i < ops.size(); ++i) {
-      if (ops[i].stream != stream || ops[i].kind == OpKind::stream_wait) continue;
-      if (const Span* span = find(last, static_cast<OpIndex>(i))) list.push_back(span);
-    }
-    return list;
-  }
-
- private:
-  const Schedule& schedule_;
-  const Timeline& timeline_;
-  int role_;
-  std::int32_t first_step_ = 0;
-  std::vector<std::vector<std::int32_t>> of_;  // [step - first_step_][op] -> index of the span
-};
-
-bool is_model_work(const Op& op) {
-  static const Name compute("compute");
-  static const Name recompute("recompute");
-  return op.kind == OpKind::compute && op.phase != Phase::optimizer &&
-         (op.verb == compute || op.verb == recompute);
-}
-
-StreamIndex compute_stream(const Schedule& schedule, const StepProgram& program) {
-  static const Name compute("compute");
-  for (std::size_t i = 0; i < schedule.streams.size(); ++i) {
-    if (schedule.streams[i].name == compute) return static_cast<StreamIndex>(i);
-  }
-  for (const Op& op : program.ops) {
-    if (op.kind == OpKind::compute) return op.stream;
-  }
-  return -1;
-}
 
 class Splitter {
  public:
@@ -303,13 +217,7 @@ class Splitter {
 
   // After the last op of the compute stream: back from the op that ends the step.
   void book_tail(Seconds from) {
-    const Span* last = nullptr;
-    const auto step = static_cast<std::int32_t>(timeline_.steps.size()) - 1;
-    const std::size_t ops = index_.program(step).ops.size();
-    for (std::size_t i = 0; i < ops; ++i) {
-      const Span* span = index_.find(step, static_cast<OpIndex>(i));
-      if (span != nullptr && (last == nullptr || span->end > last->end)) last = span;
-    }
+    const Span* last = index_.last_to_end();
     if (last == nullptr || last->end <= from) {
       add(split_.other, end_ - from, host_);
       return;

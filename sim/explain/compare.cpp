@@ -1,0 +1,251 @@
+#include "sim/explain/compare.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "sim/engines/engine.hpp"
+#include "sim/forecast/command_line.hpp"
+#include "sim/forecast/forecast.hpp"
+
+namespace stepcast {
+namespace {
+
+// ---- keys that two scenarios say differently
+const char* aspect_of(const KeyInfo& key) {
+  static const std::map<std::string_view, const char*> special{{"cluster", "machine"},
+                                                               {"gpus_per_node", "node"},
+                                                               {"nodes", "nodes"},
+                                                               {"gpus", "nodes"},
+                                                               {"fabric", "network"},
+                                                               {"leaf_ports", "network"},
+                                                               {"network", "network"},
+                                                               {"oversubscription", "network"},
+                                                               {"nic_gbps", "network"},
+                                                               {"gpudirect_rdma", "network"},
+                                                               {"micro_batch", "batch"},
+                                                               {"accumulation", "batch"},
+                                                               {"checkpointing", "batch"},
+                                                               {"precision", "strategy"},
+                                                               {"optimizer", "software"},
+                                                               {"fused_attention", "software"},
+                                                               {"clip_grad_norm", "software"}};
+  const auto found = special.find(key.name);
+  if (found != special.end()) return found->second;
+  const std::string_view group = key.group;
+  if (group == "Model") return "model";
+  if (group == "Strategy") return "strategy";
+  if (group == "Data loading") return "data loading";
+  return group == "Perturbations" ? "perturbations" : "software";
+}
+
+template <typename Value>
+std::string written(const std::optional<Value>& value) {
+  if (!value) return "default";
+  Scenario only;
+  return fmt::format("{}", *value);
+}
+std::string written(const std::optional<YesNoOrCount>& value) {
+  if (!value) return "default";
+  return value->count > 0 ? fmt::format("{}", value->count) : value->yes ? "true" : "false";
+}
+template <typename Value>
+std::string written(const std::optional<std::vector<Value>>& value) {
+  return value ? fmt::format("{}", fmt::join(*value, ",")) : "default";
+}
+
+// Visits the fields of two scenarios together.
+template <typename Visitor>
+void visit_both(Scenario& to, const Scenario& from, Visitor&& visit) {
+  std::vector<const void*> fields;
+  visit_scenario(from, [&](const KeyInfo&, const auto& field) { fields.push_back(&field); });
+  std::size_t i = 0;
+  visit_scenario(to, [&](const KeyInfo& key, auto& field) {
+    using Field = std::remove_reference_t<decltype(field)>;
+    visit(key, field, *static_cast<const Field*>(fields[i++]));
+  });
+}
+
+// Gives `to` the keys of one aspect as `from` has them; says what changed.
+std::string take(Scenario& to, const Scenario& from, std::string_view aspect) {
+  std::string changes;
+  visit_both(to, from, [&](const KeyInfo& key, auto& field, const auto& other) {
+    if (aspect != aspect_of(key) || field == other) return;
+    changes += fmt::format("{}{} {} -> {}", changes.empty() ? "" : ", ", key.name, written(field),
+                           written(other));
+    field = other;
+    const auto said = from.said.find(key.name);
+    if (said == from.said.end()) {
+      to.said.erase(key.name);
+    } else {
+      to.said[key.name] = said->second;
+    }
+  });
+  return changes;
+}
+
+// ---- a step whose kernels may be another machine's
+Report step_of(const Scenario& scenario, const std::optional<Scenario>& gpu_of) {
+  if (!gpu_of) return forecast(scenario, {.search_change = false}).report;
+  const Resolved r = resolve(scenario);
+  const Cluster kernels = resolve_cluster(*gpu_of);
+  if (!kernels.machine.gpu.peak_bf16 != !r.cluster.machine.gpu.peak_bf16) {
+    throw InputError("the GPUs compute in different types");
+  }
+  const Schedule schedule = build_schedule(r.step);
+  const Collectives collectives(r.cluster, r.step.mesh, r.collectives);
+  const CostTable costs = bind_costs(schedule, kernels, collectives, r.profile, r.loader, r.device);
+  const std::unique_ptr<Engine> engine =
+      r.engine == "formula" ? make_formula_engine() : make_fluid_engine();
+  return report_of(r, schedule, costs, engine->run(schedule, costs), collectives);
+}
+
+// ---- from A to B
+class Exchange {
+ public:
+  Exchange(const Scenario& a, const Scenario& b, const Report& ra, const Report& rb)
+      : now_(a), b_(b), rb_(rb), last_(ra.step_time) {
+    same_machine_ = ra.machine == rb.machine;
+  }
+
+  std::vector<AspectDifference> run(const Report& ra) {
+    if (!same_machine_) {
+      if (ra.gpu != rb_.gpu) {
+        gpu_of_ = b_;
+        attempt("GPU", ra.gpu + " -> " + rb_.gpu);
+      }
+      network();
+      gpu_of_.reset();
+      std::string changes = take(now_, b_, "machine");
+      now_.nic_gbps = b_.nic_gbps;  // what stood in for B's network is now the machine's
+      now_.network = b_.network;
+      now_.fabric = b_.fabric;
+      const std::string more = take(now_, b_, "node");
+      attempt("node",
+              ra.machine_name + " -> " + rb_.machine_name + (more.empty() ? "" : ", ") + more);
+    }
+    for (const char* aspect : {"network", "node", "nodes", "model", "batch", "strategy", "software",
+                               "data loading", "perturbations"}) {
+      const std::string changes = take(now_, b_, aspect);
+      if (!changes.empty()) attempt(aspect, changes);
+    }
+    // Whatever could not be tried alone ends at B.
+    if (!pending_.empty() || std::abs(last_ - rb_.step_time) > 1e-12 * rb_.step_time) {
+      close(rb_, pending_.empty() ? "the rest" : "", "");
+    }
+    return std::move(list_);
+  }
+
+ private:
+  // B's NICs in A's machine: their speed and class. Only where both have several nodes.
+  void network() {
+    const Cluster a = resolve_cluster(now_), b = resolve_cluster(b_);
+    if (a.nodes == 1 || b.nodes == 1 || a.machine.nics.empty() || b.machine.nics.empty()) return;
+    const auto total = [](const Cluster& c) {
+      const double of_one = c.fabric.nic_gbps > 0
+                                ? c.fabric.nic_gbps
+                                : c.machine.graph[c.machine.nics.front()].nic_gbps;
+      return of_one * static_cast<double>(c.machine.nics.size());
+    };
+    // The node's bytes a second; A's number of NICs carries them.
+    const double rate = total(b) / static_cast<double>(a.machine.nics.size());
+    now_.nic_gbps = rate;
+    now_.network = b.fabric.network;
+    now_.fabric = std::string(to_string(b.fabric.kind));
+    now_.oversubscription = b_.oversubscription;
+    now_.leaf_ports = b_.leaf_ports;
+    now_.gpudirect_rdma = b_.gpudirect_rdma;
+    attempt("network", fmt::format("{:g} GB/s a node, {} -> {:g} GB/s, {}", total(a),
+                                   a.fabric.network, total(b), b.fabric.network));
+  }
+
+  void attempt(const std::string& aspect, const std::string& changes) {
+    try {
+      const Report r = step_of(now_, gpu_of_);
+      close(r, aspect, changes);
+    } catch (const InputError&) {
+      pend(aspect, changes);
+    } catch (const InfeasibleError&) {
+      pend(aspect, changes);
+    }
+  }
+
+  void pend(const std::string& aspect, const std::string& changes) {
+    pending_ += (pending_.empty() ? "" : " and ") + aspect;
+    pending_changes_ += (pending_changes_.empty() ? "" : ", ") + changes;
+  }
+
+  void close(const Report& r, const std::string& aspect, const std::string& changes) {
+    if (!aspect.empty()) pend(aspect, changes);
+    list_.push_back({pending_, pending_changes_, r.step_time, r.step_time - last_,
+                     r.samples_per_second_per_gpu});
+    last_ = r.step_time;
+    pending_.clear();
+    pending_changes_.clear();
+  }
+
+  Scenario now_;
+  const Scenario& b_;
+  const Report& rb_;
+  bool same_machine_ = true;
+  std::optional<Scenario> gpu_of_;
+  Seconds last_;
+  std::string pending_, pending_changes_;
+  std::vector<AspectDifference> list_;
+};
+
+std::vector<CauseDifference> causes_of(const TimeSplit& a, const TimeSplit& b) {
+  std::vector<CauseDifference> list{{"compute", a.compute, b.compute},
+                                    {"bucket and shard copies", a.copies, b.copies},
+                                    {"interference", a.interference, b.interference},
+                                    {"optimizer", a.optimizer, b.optimizer},
+                                    {"host", a.host, b.host},
+                                    {"other", a.other, b.other}};
+  std::set<std::string> exposed;
+  for (const TimeSplit* split : {&a, &b}) {
+    for (const ExposedPart& part : split->exposed) exposed.insert(part.cause);
+  }
+  const auto of = [](const TimeSplit& split, const std::string& cause) {
+    for (const ExposedPart& part : split.exposed) {
+      if (part.cause == cause) return part.seconds;
+    }
+    return 0.0;
+  };
+  for (const std::string& cause : exposed) {
+    std::string words = cause;
+    std::replace(words.begin(), words.end(), '_', ' ');
+    list.push_back({"exposed: " + words, of(a, cause), of(b, cause)});
+  }
+  list.erase(std::remove_if(list.begin(), list.end(),
+                            [](const CauseDifference& d) { return d.a == 0 && d.b == 0; }),
+             list.end());
+  std::stable_sort(list.begin(), list.end(), [](const auto& x, const auto& y) {
+    return std::abs(x.b - x.a) > std::abs(y.b - y.a);
+  });
+  return list;
+}
+
+}  // namespace
+
+StepComparison compare_steps(const Scenario& a, const Scenario& b, const std::string& name_a,
+                             const std::string& name_b) {
+  StepComparison c;
+  c.name_a = name_a;
+  c.name_b = name_b;
+  c.command_a = command_of(a);
+  c.command_b = command_of(b);
+  c.a = forecast(a, {.search_change = false}).report;
+  c.b = forecast(b, {.search_change = false}).report;
+  c.causes = causes_of(c.a.split, c.b.split);
+  c.aspects = Exchange(a, b, c.a, c.b).run(c.a);
+  return c;
+}
+
+}  // namespace stepcast

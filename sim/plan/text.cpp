@@ -1,0 +1,258 @@
+// The page of `stepcast plan`.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/plan/plan.hpp"
+#include "sim/report/format.hpp"
+
+namespace stepcast {
+namespace {
+
+constexpr double day = 86400;
+
+std::string amount_words(double amount, const char* unit) {
+  return fmt::format("{} {}", human_count(amount), unit);
+}
+
+// Three digits: 0.512, 12.3, 1,234.
+std::string short_number(double value) {
+  const double size = std::abs(value);
+  return size < 0.9995  ? fmt::format("{:.3f}", value)
+         : size < 9.995 ? fmt::format("{:.2f}", value)
+         : size < 99.95 ? fmt::format("{:.1f}", value)
+                        : grouped(value);
+}
+
+std::string money(const std::optional<double>& usd) { return usd ? grouped(*usd) : "no price"; }
+
+std::string energy(const std::optional<double>& kwh) {
+  return kwh ? short_number(*kwh / 1000) : "unknown";
+}
+
+std::string span(double low, double high) {
+  return fmt::format("{}-{}", short_number(low), short_number(high));
+}
+
+std::string batch_words(const Choice& c) {
+  return c.accumulation > 1 ? fmt::format("{} x {} accumulated", c.micro_batch, c.accumulation)
+                            : fmt::format("{}", c.micro_batch);
+}
+
+std::string next_words(const PlanPoint& p, const char* unit) {
+  const NextNode& n = p.next;
+  if (n.nodes == 0) return n.why_not.empty() ? "" : "no further node: " + n.why_not;
+  std::string text =
+      fmt::format("a further node: {}{} {}/s, {} of its share", n.rate_gain < 0 ? "-" : "+",
+                  human_count(std::abs(n.rate_gain)), unit, percent(n.share));
+  if (n.days_saved != 0) {
+    text += fmt::format(", {} days {}", short_number(std::abs(n.days_saved)),
+                        n.days_saved > 0 ? "less" : "more");
+  }
+  if (n.cost_added) {
+    text += fmt::format(", {} USD {}", grouped(std::abs(*n.cost_added)),
+                        *n.cost_added >= 0 ? "more" : "less");
+  }
+  return text;
+}
+
+std::string binds(const Shares& shares) {
+  const Limit first = largest(shares), second = largest(shares, first);
+  const auto share = [&](Limit l) { return shares[static_cast<std::size_t>(l)]; };
+  std::string text = fmt::format("{} binds ({}", to_string(first), percent(share(first)));
+  if (share(second) >= 0.005) {
+    text += fmt::format("; then {} {}", to_string(second), percent(share(second)));
+  }
+  return text + ")";
+}
+
+class Page {
+ public:
+  explicit Page(const Plan& plan) : p_(plan) {}
+
+  std::string run() {
+    head();
+    ranked();
+    front();
+    best();
+    left_out();
+    text_ += "\nassumptions\n";
+    for (const std::string& assumption : p_.assumptions) text_ += folded("  - ", assumption);
+    return text_;
+  }
+
+ private:
+  const PlanPoint& point(int i) const { return p_.points[static_cast<std::size_t>(i)]; }
+
+  void head() {
+    const PlanQuestion& q = p_.asked;
+    std::string goal = q.amount ? amount_words(*q.amount, p_.unit()) : "as much as possible";
+    if (q.deadline_days) goal += fmt::format(", within {:g} days", *q.deadline_days);
+    if (q.budget_usd) goal += fmt::format(", for at most {} USD", grouped(*q.budget_usd));
+    text_ +=
+        folded("", fmt::format("{}: {} parameters{}; {}", p_.model,
+                               human_count(static_cast<double>(p_.parameters)),
+                               p_.images ? ""
+                                         : fmt::format(", {} tokens a sequence",
+                                                       grouped(static_cast<double>(p_.seq_len))),
+                               goal));
+    text_ += folded(
+        "", fmt::format("{} machine{}, up to {} nodes: {} configurations, {} steps "
+                        "screened, {} simulated; {} of memory stays free",
+                        p_.machines.size(), p_.machines.size() == 1 ? "" : "s",
+                        q.scenario.nodes.value_or(q.most_nodes),
+                        grouped(static_cast<double>(p_.counts.configurations)),
+                        grouped(static_cast<double>(p_.counts.screened)),
+                        grouped(static_cast<double>(p_.counts.confirmed)), percent(q.headroom)));
+  }
+
+  void columns(const char* title) {
+    text_ += fmt::format("\n{}\n", title);
+    text_ += fmt::format("{:>4} {:<24}{:>5}{:>11}{:>9}{:>9}{:>14}{:>13}{:>9}\n", "", "machine",
+                         "nodes", std::string(p_.unit()) + "/s", "MFU",
+                         p_.asked.amount ? "days" : "amount", "8 in 10", "USD", "MWh");
+  }
+
+  void row(int number, const PlanPoint& p) {
+    const bool days = p_.asked.amount.has_value();
+    std::string range = span(p.days_low, p.days_high);
+    if (!days) {  // the faster step trains more
+      const double k = p.amount * p.trial.step;
+      range = fmt::format("{}-{}", human_count(k / p.trial.high), human_count(k / p.trial.low));
+    }
+    text_ += fmt::format(
+        "{:>3}{} {}{:>5}{:>11}{:>9}{:>9}{:>14}{:>13}{:>9}\n", number, p.meets ? ' ' : '!',
+        padded(p.machine, 24), p.trial.choice.nodes, human_count(p.rate), percent(p.trial.mfu),
+        days ? short_number(p.days) : human_count(p.amount), range, money(p.cost), energy(p.kwh));
+  }
+
+  void ranked() {
+    const std::string by = p_.rank == Rank::amount ? "by how much is trained"
+                           : p_.rank == Rank::cost ? "by cost"
+                                                   : "by days";
+    columns(("each machine's best, " + by).c_str());
+    std::vector<int> order;
+    for (const PlannedMachine& m : p_.machines) {
+      if (m.best >= 0) order.push_back(m.best);
+    }
+    std::sort(order.begin(), order.end());
+    int number = 0;
+    bool missed = false;
+    for (const int i : order) {
+      const PlanPoint& p = point(i);
+      missed = missed || !p.meets;
+      row(++number, p);
+      std::string words =
+          fmt::format("{}, micro-batch {}, checkpointing {}; {} of memory free; {}", p.strategy,
+                      batch_words(p.trial.choice), checkpointing_name(p.trial.choice.checkpointing),
+                      percent(p.headroom), binds(p.trial.shares));
+      const std::string next = next_words(p, p_.unit());
+      if (!next.empty()) words += "; " + next;
+      text_ += folded("       ", words);
+    }
+    if (order.empty()) text_ += "  none fits\n";
+    if (missed) {
+      text_ += p_.asked.budget_usd ? "  ! misses the deadline or the budget, or has no price\n"
+                                   : "  ! misses the deadline\n";
+    }
+  }
+
+  void front() {
+    if (p_.front.empty()) return;
+    columns(p_.asked.amount ? "Pareto front: nothing is both faster and cheaper"
+                            : "Pareto front: nothing trains more for less");
+    int number = 0;
+    for (const int i : p_.front) row(++number, point(i));
+  }
+
+  void best() {
+    if (p_.points.empty()) return;
+    const PlanPoint& p = p_.points.front();
+    const Choice& c = p.trial.choice;
+    text_ += "\nthe best plan\n";
+    text_ += folded(
+        "  ", fmt::format("{} x {} ({} GPUs, {}): {} a step, {} steps", c.nodes, p.machine_name,
+                          grouped(p.gpus), p.gpu, human_seconds(p.trial.step),
+                          grouped(std::ceil(p.amount / p.amount_a_step))));
+    batch(p);
+    checkpoints(p);
+    text_ += "  " + p.command + "\n";
+  }
+
+  void batch(const PlanPoint& p) {
+    const double samples = p.trial.samples;
+    std::string words = fmt::format(
+        "global batch: {} a GPU x {} GPUs{} = {} {}", p.trial.choice.micro_batch, grouped(p.gpus),
+        p.trial.choice.accumulation > 1
+            ? fmt::format(" x {} accumulated", p.trial.choice.accumulation)
+            : "",
+        grouped(samples), p_.images ? "images" : "sequences");
+    if (!p_.images) words += fmt::format(", {} tokens", human_count(p.amount_a_step));
+    if (p_.asked.tuned_batch_tokens) {
+      const double k = p.amount_a_step / *p_.asked.tuned_batch_tokens;
+      words += fmt::format(
+          ". Against the {} tokens that the learning rate was found for it is x {:.3g}: the linear "
+          "rule takes the rate x {:.3g}, the square-root rule x {:.3g}; which one holds is for a "
+          "trial to say.",
+          human_count(*p_.asked.tuned_batch_tokens), k, k, std::sqrt(k));
+    } else {
+      words +=
+          ". Where that is k times the batch that a learning rate was found for, the linear "
+          "rule takes the rate x k, the square-root rule x sqrt(k); neither is prescribed.";
+    }
+    text_ += folded("  ", words);
+  }
+
+  void checkpoints(const PlanPoint& p) {
+    if (p_.asked.failures.none) return;
+    text_ += folded(
+        "  ", fmt::format("the job fails every {} hours on average; it is up {} of the time with a "
+                          "checkpoint every {} ({} steps): {} days become {}",
+                          short_number(p.rates.mtbf / 3600), percent(p.interval.goodput),
+                          human_seconds(p.interval.interval),
+                          grouped(std::max(1.0, std::round(p.interval.interval / p.trial.step))),
+                          short_number(p.days_without_failures), short_number(p.days)));
+    if (p_.simulated) {
+      const JobRuns& r = *p_.simulated;
+      text_ += folded(
+          "  ",
+          r.runs == 0
+              ? std::string("played out event by event it does not end")
+              : fmt::format("played out event by event, {} runs from seed {}: {} days, 8 in "
+                            "10 between {} and {}, {:.1f} failures",
+                            r.runs, p_.asked.failures.seed, short_number(r.mean / day),
+                            short_number(r.low / day), short_number(r.high / day), r.failures));
+    }
+    text_ += fmt::format("  {:<22}{:>11}{:>13}{:>11}{:>11}{:>11}{:>13}\n", "checkpoints", "stall",
+                         "on storage", "every", "Young", "goodput", "host memory");
+    for (const CheckpointWay& w : p_.ways) {
+      text_ += fmt::format(
+          "  {:<22}{:>11}{:>13}{:>11}{:>11}{:>11}{:>13}{}\n",
+          fmt::format("{}, {}", to_string(w.writer), w.background ? "background" : "blocking"),
+          human_seconds(w.cost.stall), human_seconds(w.cost.stall + w.cost.lag),
+          human_seconds(w.plan.interval), human_seconds(w.plan.young),
+          fmt::format("{:.2f} %", 100 * w.plan.goodput), human_bytes(w.cost.host_bytes),
+          w.cost.fits_host ? "" : "  more than a host has");
+    }
+  }
+
+  void left_out() {
+    bool first = true;
+    for (const PlannedMachine& m : p_.machines) {
+      if (m.best >= 0) continue;
+      if (first) text_ += "\nleft out\n";
+      first = false;
+      text_ += folded("  ", m.name + ": " + m.why_not);
+    }
+  }
+
+  const Plan& p_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string to_text(const Plan& plan) { return Page(plan).run(); }
+
+}  // namespace stepcast

@@ -1,0 +1,136 @@
+#include "sim/plan/trial.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.hpp"
+#include "sim/forecast/fit.hpp"
+#include "sim/forecast/forecast.hpp"
+#include "sim/forecast/interval.hpp"
+
+namespace stepcast {
+namespace {
+
+constexpr std::array<std::string_view, limits> limit_names{"compute", "memory", "nvlink", "pcie",
+                                                           "nic",     "fabric", "host",   "loader"};
+constexpr std::array<std::string_view, 3> levels{"none", "selective", "full"};
+
+Limit limit_named(std::string_view resource) {
+  const auto found = std::find(limit_names.begin(), limit_names.end(), resource);
+  return found == limit_names.end() ? Limit::nvlink
+                                    : static_cast<Limit>(found - limit_names.begin());
+}
+
+// "tail_all_reduce" ends in the kind: the link that this kind's calls load longest.
+Limit link_of(const Report& report, const std::string& cause) {
+  Seconds most = -1;
+  Limit limit = Limit::nvlink;
+  for (const CollectiveRow& row : report.collectives) {
+    if (!cause.ends_with(to_string(row.kind))) continue;
+    for (const LinkLoad& load : row.cost.loads) {
+      // A collective between nodes waits for the network, also where NVLink carries more bytes.
+      const Seconds all = row.calls * load.seconds;
+      if (all <= most) continue;
+      most = all;
+      limit = limit_named(load.resource);
+    }
+  }
+  return limit;
+}
+
+}  // namespace
+
+std::string_view to_string(Limit limit) { return limit_names[static_cast<std::size_t>(limit)]; }
+std::string_view checkpointing_name(int level) { return levels[static_cast<std::size_t>(level)]; }
+
+Limit largest(const Shares& shares, Limit except) {
+  auto best = limits;
+  for (std::size_t i = 0; i < limits; ++i) {
+    if (i == static_cast<std::size_t>(except)) continue;
+    if (best == limits || shares[i] > shares[best]) best = i;
+  }
+  return static_cast<Limit>(best);
+}
+Limit largest(const Shares& shares) {
+  return static_cast<Limit>(std::max_element(shares.begin(), shares.end()) - shares.begin());
+}
+
+Shares shares_of(const Report& r) {
+  Shares shares{};
+  const auto at = [&](Limit limit) -> double& { return shares[static_cast<std::size_t>(limit)]; };
+  const TimeSplit& s = r.split;
+  const double again = r.hfu > r.mfu ? 1 - r.mfu / r.hfu : 0;  // of the operations: repeated
+  at(Limit::compute) = s.compute * (1 - again) + s.copies + s.interference + s.optimizer;
+  at(Limit::memory) = s.compute * again;
+  at(Limit::host) = s.host + s.other;
+  for (const ExposedPart& part : s.exposed) {
+    if (part.cause == "loader") {
+      at(Limit::loader) += part.seconds;
+    } else {
+      at(link_of(r, part.cause)) += part.seconds;
+    }
+  }
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  if (sum > 0) {
+    for (double& share : shares) share /= sum;
+  }
+  return shares;
+}
+
+const std::vector<PlanStrategy>& plan_strategies() {
+  static const std::vector<PlanStrategy> list{{"ddp", "ddp"},
+                                              {"zero1", "zero1"},
+                                              {"shard_grad_op", "fsdp2"},
+                                              {"full_shard", "fsdp2"},
+                                              {"hybrid_shard", "hsdp", true}};
+  return list;
+}
+
+Scenario scenario_of(const Scenario& asked, const Choice& choice, const std::string& machine) {
+  Scenario s = asked;
+  if (choice.strategy != asked_strategy) {
+    const PlanStrategy& strategy = plan_strategies()[static_cast<std::size_t>(choice.strategy)];
+    s = without_strategy(asked);
+    s.strategy = std::string(strategy.strategy);
+    if (strategy.name == "shard_grad_op") s.reshard_after_forward = YesNoOrCount{false, 0};
+  }
+  s.cluster = machine;
+  s.nodes = choice.nodes;
+  s.micro_batch = choice.micro_batch;
+  if (choice.accumulation > 1 || asked.accumulation) s.accumulation = choice.accumulation;
+  s.checkpointing = std::string(checkpointing_name(choice.checkpointing));
+  return s;
+}
+
+Bytes peak_of(const Scenario& scenario) {
+  const Resolved resolved = resolve(scenario);
+  Bytes peak = 0;
+  for (const RoleMemory& role : memory_of_roles(resolved, build_schedule(resolved.step))) {
+    peak = std::max(peak, role.peak);
+  }
+  return peak;
+}
+
+Trial timed(const Scenario& asked, const Choice& choice, const std::string& machine,
+            const std::string& engine) {
+  Scenario s = scenario_of(asked, choice, machine);
+  s.engine = engine;
+  const Forecast f = forecast(s, {.search_change = false});
+  const Report& r = f.report;
+  Trial t;
+  t.choice = choice;
+  t.fits = r.fits;
+  t.capacity = r.capacity;
+  for (const RoleMemory& role : r.memory) t.peak = std::max(t.peak, role.peak);
+  const StepInterval interval = interval_of(r, f.resolved.profile);
+  t.step = r.step_time;
+  t.low = interval.low;
+  t.high = interval.high;
+  t.samples = r.samples_per_step;
+  t.mfu = r.mfu;
+  t.hfu = r.hfu;
+  t.shares = shares_of(r);
+  return t;
+}
+
+}  // namespace stepcast
