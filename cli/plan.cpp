@@ -49,6 +49,7 @@ void check(const Options& o) {
   if (o.mtbf) in_range("--mtbf-hours", *o.mtbf, 1e-3, 1e9);
   in_range("--restart-minutes", o.failures.restart_minutes, 0, 1e5);
   if (o.checkpoint_gb) in_range("--checkpoint-gb", *o.checkpoint_gb, 1e-6, 1e9);
+  in_range("--checkpoint-begin", o.failures.begin_seconds, 0, 1e5);
   in_range("--checkpoint-gbps", o.failures.node_gbps, 1e-6, 1e6);
   in_range("--checkpoint-total-gbps", o.failures.storage_gbps, 1e-6, 1e9);
   in_range("--simulate-failures", o.runs, 0, 100000);
@@ -179,6 +180,8 @@ Run add(CLI::App& command) {
       ->group(failing);
   number("--checkpoint-gb", o->checkpoint_gb, "size of one (default: weights and moments, fp32)",
          failing);
+  number("--checkpoint-begin", o->failures.begin_seconds,
+         "seconds that every checkpoint stops training before it copies (default 1)", failing);
   number("--checkpoint-gbps", o->failures.node_gbps, "GB/s from a node to storage (default 2)",
          failing);
   number("--checkpoint-total-gbps", o->failures.storage_gbps,

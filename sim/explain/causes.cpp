@@ -7,6 +7,7 @@
 
 #include "sim/explain/explain.hpp"
 #include "sim/report/format.hpp"
+#include "sim/report/fullest_link.hpp"
 
 namespace stepcast {
 namespace {
@@ -16,7 +17,6 @@ struct Calls {
   int count = 0;
   double middle_bytes = 0;
   Seconds alone = 0, as_run = 0, latency = 0;
-  std::map<std::string, Seconds> links;
   int ranks = 1;
 };
 
@@ -30,9 +30,6 @@ Calls calls_of(const Report& report, const std::string& cause) {
     sum.as_run += row.calls * row.mean_seconds;
     const Seconds wire = std::min(row.cost.seconds, row.cost.predicted.wire_us * 1e-6);
     sum.latency += row.calls * (row.cost.seconds - wire);
-    for (const LinkLoad& load : row.cost.loads) {
-      sum.links[load.resource.str()] += row.calls * load.seconds;
-    }
     sum.ranks = std::max(sum.ranks, row.ranks);
     sizes.emplace_back(row.bytes, row.calls);
   }
@@ -97,7 +94,7 @@ std::vector<ExposedCause> exposed_causes(const Report& report, const Cluster& cl
     c.cause = part.cause;
     c.seconds = part.seconds;
     if (part.cause == "loader") {
-      c.words = "the step waits for its batch: the loader is slower than the GPU";
+      c.place = "the step waits for its batch: the loader is slower than the GPU";
       continue;
     }
     const Calls calls = calls_of(report, part.cause);
@@ -105,22 +102,19 @@ std::vector<ExposedCause> exposed_causes(const Report& report, const Cluster& cl
     c.bytes = calls.middle_bytes;
     c.all = calls.as_run;
     c.latency_part = calls.alone > 0 ? calls.latency / calls.alone : 0;
-    Seconds most = 0;
-    for (const auto& [link, seconds] : calls.links) {
-      if (seconds <= most) continue;
-      most = seconds;
-      c.link = link;
-    }
+    c.link = fullest_link(report.collectives, [&](const CollectiveRow& row) {
+      return part.cause.ends_with("_" + std::string(to_string(row.kind)));
+    });
     const std::string kind = spaced(part.cause.substr(part.cause.find('_') + 1));
-    c.words = place_words(part.cause, kind);
+    c.place = place_words(part.cause, kind);
     if (calls.count == 0) continue;
-    c.words += fmt::format(": {} a step over {} ranks, {} for the middle one, {} in all",
-                           calls.count, calls.ranks, human_bytes(c.bytes), human_seconds(c.all));
+    c.numbers = fmt::format("{} a step over {} ranks, {} for the middle one, {} in all",
+                            calls.count, calls.ranks, human_bytes(c.bytes), human_seconds(c.all));
     if (c.latency_part > 0.5) {
-      c.words += fmt::format("; {} of that is latency, {} a call, not bytes",
-                             percent(c.latency_part), human_seconds(calls.latency / calls.count));
+      c.numbers += fmt::format("; {} of that is latency, {} a call, not bytes",
+                               percent(c.latency_part), human_seconds(calls.latency / calls.count));
     } else if (!c.link.empty()) {
-      c.words += fmt::format("; the bytes bind, on {}", link_words(c.link, cluster));
+      c.numbers += fmt::format("; the bytes bind, on {}", link_words(c.link, cluster));
     }
   }
   return list;

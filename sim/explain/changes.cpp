@@ -6,9 +6,18 @@
 
 #include "base/error.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "sim/strategies/strategy.hpp"
 
 namespace stepcast {
 namespace {
+
+// Gradients that are reduced in fewer bits than now.
+bool reduces_coarser(const Report& now, const Report& then) {
+  const auto bytes = [](const Report& r) {
+    return bytes_per_element(precision_recipe(r.precision).reduce);
+  };
+  return bytes(then) < bytes(now);
+}
 
 class Ideas {
  public:
@@ -228,6 +237,7 @@ std::vector<Change> tried(std::vector<Change> changes, const Report& now) {
       change.fits = r.fits;
       change.step = r.step_time;
       change.gain = r.samples_per_second / now.samples_per_second - 1;
+      change.changes_arithmetic = change.changes_arithmetic || reduces_coarser(now, r);
       change.changes_batch = change.changes_batch || r.samples_per_step != now.samples_per_step;
     } catch (const InputError&) {
       change.refused = true;

@@ -5,7 +5,8 @@
 // reduced, bucket sizes, prefetching, checkpointing, the micro-batch. Which are worth trying
 // follows from the scenario, not from a guess at what is wrong. Of those that fit, the one with the
 // highest throughput is the best; a change of the global batch or of the arithmetic (a compressed
-// gradient) is told apart, since it may change what the training learns.
+// gradient) is told apart, since it may change what the training learns. So is a
+// strategy whose usual precision reduces gradients in fewer bits (DeepSpeed's bf16 against fp32).
 //
 // Cost: a forecast a change, 10 to 25 of them. Tested by tests/unit/explain/explain_test.cpp.
 
@@ -22,7 +23,7 @@ struct Change {
   std::string flags;  // "--strategy ddp": what to add to the command
   Scenario scenario;
   bool changes_batch = false;       // other samples a step
-  bool changes_arithmetic = false;  // other numbers: compression, other precision
+  bool changes_arithmetic = false;  // gradients reduced in fewer bits
   // After it was tried:
   bool refused = false;  // the scenario is none then: left out
   bool fits = false;

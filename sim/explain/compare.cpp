@@ -49,7 +49,6 @@ const char* aspect_of(const KeyInfo& key) {
 template <typename Value>
 std::string written(const std::optional<Value>& value) {
   if (!value) return "default";
-  Scenario only;
   return fmt::format("{}", *value);
 }
 std::string written(const std::optional<YesNoOrCount>& value) {
@@ -91,11 +90,19 @@ std::string take(Scenario& to, const Scenario& from, std::string_view aspect) {
   return changes;
 }
 
-// ---- a step whose kernels may be another machine's
-Report step_of(const Scenario& scenario, const std::optional<Scenario>& gpu_of) {
-  if (!gpu_of) return forecast(scenario, {.search_change = false}).report;
-  const Resolved r = resolve(scenario);
-  const Cluster kernels = resolve_cluster(*gpu_of);
+// ---- a step on a machine that is none: kernels of one, network of another
+struct Hybrid {
+  std::optional<Cluster> kernels;
+  std::optional<Fabric> fabric;
+};
+
+Report step_of(const Scenario& scenario, const Hybrid& hybrid) {
+  if (!hybrid.kernels && !hybrid.fabric) {
+    return forecast(scenario, {.search_change = false}).report;
+  }
+  Resolved r = resolve(scenario);
+  if (hybrid.fabric) r.cluster.fabric = *hybrid.fabric;
+  const Cluster& kernels = hybrid.kernels ? *hybrid.kernels : r.cluster;
   if (!kernels.machine.gpu.peak_bf16 != !r.cluster.machine.gpu.peak_bf16) {
     throw InputError("the GPUs compute in different types");
   }
@@ -118,18 +125,16 @@ class Exchange {
   std::vector<AspectDifference> run(const Report& ra) {
     if (!same_machine_) {
       if (ra.gpu != rb_.gpu) {
-        gpu_of_ = b_;
+        hybrid_.kernels = resolve_cluster(b_);
         attempt("GPU", ra.gpu + " -> " + rb_.gpu);
       }
       network();
-      gpu_of_.reset();
-      std::string changes = take(now_, b_, "machine");
-      now_.nic_gbps = b_.nic_gbps;  // what stood in for B's network is now the machine's
-      now_.network = b_.network;
-      now_.fabric = b_.fabric;
+      hybrid_ = {};
+      take(now_, b_, "machine");
+      take(now_, b_, "network");
       const std::string more = take(now_, b_, "node");
       attempt("node",
-              ra.machine_name + " -> " + rb_.machine_name + (more.empty() ? "" : ", ") + more);
+              ra.machine_name + " -> " + rb_.machine_name + (more.empty() ? "" : ", " + more));
     }
     for (const char* aspect : {"network", "node", "nodes", "model", "batch", "strategy", "software",
                                "data loading", "perturbations"}) {
@@ -144,7 +149,8 @@ class Exchange {
   }
 
  private:
-  // B's NICs in A's machine: their speed and class. Only where both have several nodes.
+  // B's network at A's machine: its fabric and latency class, and B's bytes a second and node over
+  // A's number of NICs. Only where both have several nodes.
   void network() {
     const Cluster a = resolve_cluster(now_), b = resolve_cluster(b_);
     if (a.nodes == 1 || b.nodes == 1 || a.machine.nics.empty() || b.machine.nics.empty()) return;
@@ -154,21 +160,15 @@ class Exchange {
                                 : c.machine.graph[c.machine.nics.front()].nic_gbps;
       return of_one * static_cast<double>(c.machine.nics.size());
     };
-    // The node's bytes a second; A's number of NICs carries them.
-    const double rate = total(b) / static_cast<double>(a.machine.nics.size());
-    now_.nic_gbps = rate;
-    now_.network = b.fabric.network;
-    now_.fabric = std::string(to_string(b.fabric.kind));
-    now_.oversubscription = b_.oversubscription;
-    now_.leaf_ports = b_.leaf_ports;
-    now_.gpudirect_rdma = b_.gpudirect_rdma;
+    hybrid_.fabric = b.fabric;
+    hybrid_.fabric->nic_gbps = total(b) / static_cast<double>(a.machine.nics.size());
     attempt("network", fmt::format("{:g} GB/s a node, {} -> {:g} GB/s, {}", total(a),
                                    a.fabric.network, total(b), b.fabric.network));
   }
 
   void attempt(const std::string& aspect, const std::string& changes) {
     try {
-      const Report r = step_of(now_, gpu_of_);
+      const Report r = step_of(now_, hybrid_);
       close(r, aspect, changes);
     } catch (const InputError&) {
       pend(aspect, changes);
@@ -195,7 +195,7 @@ class Exchange {
   const Scenario& b_;
   const Report& rb_;
   bool same_machine_ = true;
-  std::optional<Scenario> gpu_of_;
+  Hybrid hybrid_;
   Seconds last_;
   std::string pending_, pending_changes_;
   std::vector<AspectDifference> list_;

@@ -196,11 +196,12 @@ std::vector<PathRun> runs_of(const CriticalPath& path, Seconds least) {
         ((runs.back().first.kind == part.kind && runs.back().first.stream == part.stream) ||
          seconds < least);
     if (!joins) {
-      runs.push_back({part, part, 1, seconds, part.interference});
+      runs.push_back({part, part, 1, seconds, part.interference, {{part.stream, seconds}}});
       continue;
     }
     PathRun& run = runs.back();
-    if (run.first.kind == part.kind) run.last = part;
+    run.last = part;
+    run.of[part.stream] += seconds;
     ++run.ops;
     run.seconds += seconds;
     run.interference += part.interference;

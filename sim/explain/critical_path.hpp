@@ -16,6 +16,7 @@
 // to the step. Cost: one pass over the spans on the path. Tested by
 // tests/unit/explain/critical_path_test.cpp, this step and others by hand.
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,6 +65,7 @@ struct PathRun {
   PathPart first, last;
   int ops = 1;
   Seconds seconds = 0, interference = 0;
+  std::map<std::string, Seconds> of = {};  // by stream; more than one where short ones joined
 };
 // Runs shorter than `least` join the one before them.
 std::vector<PathRun> runs_of(const CriticalPath& path, Seconds least = 0);

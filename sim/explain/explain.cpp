@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.hpp"
 #include "sim/forecast/command_line.hpp"
@@ -136,11 +137,15 @@ class Why {
     return sum;
   }
 
+  // What was sent is said with the first place that a kind of collective is exposed at.
   void communication() {
+    std::set<std::string> told;
     for (const ExposedCause& c : e_.exposed) {
       if (part(c.seconds) < worth_saying) continue;
-      say(fmt::format("Exposed for {} ({}): {}.", human_seconds(c.seconds),
-                      percent(part(c.seconds)), c.words));
+      const bool first = told.insert(c.cause.substr(c.cause.find('_') + 1)).second;
+      say(fmt::format("Exposed for {} ({}): {}{}{}.", human_seconds(c.seconds),
+                      percent(part(c.seconds)), c.place, first && !c.numbers.empty() ? ": " : "",
+                      first ? c.numbers : ""));
     }
   }
 
@@ -172,23 +177,16 @@ class Why {
     say(text + ". It is launch-bound there, and a faster GPU or network gains nothing.");
   }
 
-  // FSDP1's: the host waits until an earlier gather's memory is free.
+  // FSDP1's: the host waits until an earlier gather's memory is free. Whether that costs anything
+  // is what the step without it says.
   void limiter() {
-    static const Name rule("fsdp1.limit-all-gathers");
-    Seconds held = 0;
-    const StepSpan& last = f_.timeline.steps.back();
-    const std::vector<Op>& ops =
-        f_.schedule.roles.front().steps[static_cast<std::size_t>(last.program_index)].ops;
-    const auto step = static_cast<std::int32_t>(f_.timeline.steps.size()) - 1;
-    for (const Span& span : f_.timeline.spans) {
-      if (span.step != step || span.role != 0) continue;
-      if (ops[static_cast<std::size_t>(span.op)].rule == rule) held += span.end - span.start;
+    for (const Change& c : e_.changes) {
+      if (c.flags != "--limit-all-gathers false" || c.gain < worth_saying) continue;
+      say(
+          fmt::format("FSDP1's limiter lets two gathers be in flight at once; without it the step "
+                      "takes {}{}.",
+                      human_seconds(c.step), c.fits ? "" : ", but does not fit"));
     }
-    if (part(held) < worth_saying) return;
-    say(fmt::format(
-        "FSDP1's limiter holds the host for {} a step, so that no more than two gathers "
-        "are in flight; where gathers are exposed nearby, it may be why.",
-        human_seconds(held)));
   }
 
   void batch() {
@@ -245,7 +243,8 @@ Explanation explain(const Scenario& scenario) {
   e.host = host_costs(f.schedule, f.costs, f.timeline.steps.back().program_index, e.host_busy);
   const std::unique_ptr<Engine> engine =
       f.resolved.engine == "formula" ? make_formula_engine() : make_fluid_engine();
-  e.sensitivities = sensitivities(f.schedule, f.costs, *engine, run_options(f), f.report.step_time);
+  e.sensitivities = sensitivities(f.schedule, f.costs, *engine, run_options(f), f.report.step_time,
+                                  f.report.nodes > 1);
   e.bucket = bucket_side(scenario, f.report);
   e.changes = tried(changes_of(scenario, f.report), f.report);
   if (const Change* best = best_of(e.changes)) {

@@ -25,7 +25,7 @@ namespace stepcast {
 struct ExposedCause {
   std::string cause;  // of TimeSplit: "tail_all_reduce"
   Seconds seconds = 0;
-  std::string words;  // one sentence
+  std::string place, numbers;  // a sentence: where in the step, and what was sent there
   // Of the calls of this kind in a step:
   int calls = 0;
   double bytes = 0;         // of a call, the middle one

@@ -88,7 +88,7 @@ std::string to_json(const Explanation& e) {
   for (const ExposedCause& c : e.exposed) {
     json["exposed"].push_back({{"cause", c.cause},
                                {"seconds", c.seconds},
-                               {"words", c.words},
+                               {"words", c.numbers.empty() ? c.place : c.place + ": " + c.numbers},
                                {"calls", c.calls},
                                {"middle_bytes", c.bytes},
                                {"all_s", c.all},

@@ -109,14 +109,17 @@ CostTable with_more(const CostTable& costs, const Schedule& schedule, const std:
 
 std::vector<Sensitivity> sensitivities(const Schedule& schedule, const CostTable& costs,
                                        Engine& engine, const RunOptions& options, Seconds before,
-                                       double factor) {
+                                       bool several_nodes, double factor) {
+  const bool has_nic = std::find(costs.resources.begin(), costs.resources.end(), Name("nic")) !=
+                       costs.resources.end();
   std::vector<Sensitivity> list;
   RunOptions quick = options;
   quick.memory = false;
   for (const std::string& resource : sensitive_resources()) {
     const CostTable more = with_more(costs, schedule, resource, factor);
     const Seconds step = engine.run(schedule, more, quick).period();
-    list.push_back({resource, step, before / step - 1});
+    const bool both = resource == "pcie" && several_nodes && !has_nic;
+    list.push_back({both ? "pcie to the NICs" : resource, step, before / step - 1});
   }
   std::stable_sort(list.begin(), list.end(),
                    [](const Sensitivity& a, const Sensitivity& b) { return a.gain > b.gain; });

@@ -26,12 +26,24 @@ std::string bound_words(const PathPart& part) {
   return "";
 }
 
+// The stream, or where short parts of others are mixed in, those that make up most of it.
+std::string streams_of(const PathRun& run) {
+  std::vector<std::pair<std::string, Seconds>> streams(run.of.begin(), run.of.end());
+  std::stable_sort(streams.begin(), streams.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (const auto& [stream, seconds] : streams) {
+    if (!text.empty() && seconds < 0.05 * run.seconds) break;
+    text += text.empty() ? stream : ", " + stream;
+  }
+  return text.find(',') == std::string::npos ? text : "in turns " + text;
+}
+
 std::string run_words(const PathRun& run) {
   if (run.first.kind == PathKind::start) return "nothing holds it";
-  const std::string what = run.first.stream == "host" ? "host, issuing" : run.first.stream;
-  std::string text =
-      run.ops == 1 ? fmt::format("{}: {}", what, run.first.op)
-                   : fmt::format("{}: {} ops, {} to {}", what, run.ops, run.first.op, run.last.op);
+  std::string text = run.ops == 1 ? fmt::format("{}: {}", streams_of(run), run.first.op)
+                                  : fmt::format("{}: {} ops, {} to {}", streams_of(run), run.ops,
+                                                run.first.op, run.last.op);
   const std::string why = bound_words(run.first);
   return why.empty() ? text : text + "; " + why;
 }

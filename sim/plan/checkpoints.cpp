@@ -32,6 +32,7 @@ CheckpointCost checkpoint_cost(const CheckpointSetup& setup, CheckpointWriter wr
     cost.host_bytes = bytes;
     write = bytes / (std::min(setup.storage_gbps, setup.node_gbps) * giga);
   }
+  cost.stall += setup.begin;
   (background ? cost.lag : cost.stall) += write;
   cost.read = bytes / all;
   cost.fits_host = setup.host_memory_bytes <= 0 || cost.host_bytes <= setup.host_memory_bytes;

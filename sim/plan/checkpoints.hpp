@@ -37,6 +37,7 @@ struct CheckpointSetup {
   Bytes bytes = 0;  // of one checkpoint, all ranks
   int nodes = 1;
   int gpus = 1;
+  Seconds begin = 0;          // every checkpoint: ranks meet, tensors are listed
   double node_gbps = 2;       // GB/s that one node writes and reads
   double storage_gbps = 100;  // and all of them together
   double copy_gbps = 20;      // GB/s from one GPU to its host

@@ -13,6 +13,7 @@ namespace {
 
 constexpr Seconds never = std::numeric_limits<Seconds>::infinity();
 constexpr double hopeless = 1000;  // times the work
+constexpr std::int64_t most_failures = 2'000'000;
 
 class Job {
  public:
@@ -22,7 +23,7 @@ class Job {
 
   JobRun run() {
     failure_ = next_failure();
-    while (true) {
+    while (!given_up()) {
       const Seconds trains = std::min(interval_, work_ - done_);
       if (!pass(trains)) continue;
       done_ += trains;
@@ -30,13 +31,14 @@ class Job {
       if (!pass(cost_.stall)) continue;
       written_ = now_ + cost_.lag;  // no write is under way: an interval is not shorter than a lag
       snapshot_ = done_;
-      if (now_ > hopeless * work_) break;
     }
-    run_.wall = now_;
+    run_.wall = given_up() ? never : now_;
     return run_;
   }
 
  private:
+  bool given_up() const { return now_ > hopeless * work_ || run_.failures > most_failures; }
+
   Seconds next_failure() {
     if (rates_.mtbf <= 0) return never;
     constexpr double to_unit = 1.0 / 9007199254740992.0;  // 2^-53
@@ -60,7 +62,7 @@ class Job {
       now_ = failure_;
       ++run_.failures;
       failure_ = next_failure();
-    } while (failure_ < now_ + rates_.restart && now_ < hopeless * work_);
+    } while (failure_ < now_ + rates_.restart && !given_up());
     now_ += rates_.restart;
     written_ = never;
     done_ = saved_;
@@ -93,7 +95,7 @@ JobRuns run_jobs(int runs, Seconds work, Seconds interval, const CheckpointCost&
   double failures = 0;
   for (int i = 0; i < runs; ++i) {
     const JobRun run = run_job(work, interval, cost, rates, seed + static_cast<std::uint64_t>(i));
-    if (run.wall > hopeless * work) return {};
+    if (run.wall == never) return {};
     walls.push_back(run.wall);
     failures += static_cast<double>(run.failures);
   }

@@ -18,7 +18,7 @@
 namespace stepcast {
 
 struct JobRun {
-  Seconds wall = 0;  // from the first step to the last
+  Seconds wall = 0;  // from the first step to the last; infinite: given up
   std::int64_t failures = 0;
   std::int64_t checkpoints = 0;  // that reached the storage
 };
@@ -32,8 +32,8 @@ struct JobRuns {
   Seconds mean = 0, low = 0, high = 0;  // of wall; low and high hold 8 runs in 10
   double failures = 0;                  // a run
 };
-// Seeds are seed, seed + 1, ... A run that would take more than a thousand times `work` is given
-// up: then runs is 0.
+// Seeds are seed, seed + 1, ... A run that would take more than a thousand times `work`, or fail
+// two million times, is given up: then runs is 0.
 JobRuns run_jobs(int runs, Seconds work, Seconds interval, const CheckpointCost& cost,
                  const FailureRates& rates, std::uint64_t seed);
 

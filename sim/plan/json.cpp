@@ -27,11 +27,15 @@ Json binding_json(const Shares& shares) {
 
 Json checkpoint_json(CheckpointWriter writer, bool background, const CheckpointCost& cost,
                      const CheckpointPlan& plan) {
-  return {{"writer", to_string(writer)}, {"background", background},
-          {"stall_s", cost.stall},       {"on_storage_s", cost.stall + cost.lag},
-          {"read_s", cost.read},         {"host_bytes", cost.host_bytes},
-          {"fits_host", cost.fits_host}, {"interval_s", plan.interval},
-          {"young_s", plan.young},       {"daly_s", plan.daly},
+  return {{"mode", std::string(to_string(writer)) + (background ? ", background" : ", blocking")},
+          {"stall_s", cost.stall},
+          {"write_s", cost.stall + cost.lag},
+          {"read_s", cost.read},
+          {"host_bytes", cost.host_bytes},
+          {"fits_host", cost.fits_host},
+          {"interval_s", plan.interval},
+          {"young_s", plan.young},
+          {"daly_s", plan.daly},
           {"goodput", plan.goodput}};
 }
 
@@ -82,9 +86,13 @@ Json point_json(const Plan& plan, const PlanPoint& p, int rank) {
                {"headroom", p.headroom},
                {"binding", binding_json(t.shares)}};
   const FailureOptions& f = plan.asked.failures;
-  json["checkpoint"] =
-      f.none ? Json() : checkpoint_json(f.writer, f.background, p.checkpoint, p.interval);
-  json["mtbf_s"] = f.none ? Json() : Json(p.rates.mtbf);
+  if (f.none) {
+    json["checkpoint"] = nullptr;
+  } else {
+    json["checkpoint"] = checkpoint_json(f.writer, f.background, p.checkpoint, p.interval);
+    json["checkpoint"]["bytes"] = plan.checkpoint_bytes;
+    json["checkpoint"]["mtbf_s"] = p.rates.mtbf;
+  }
   json["next_node"] = next_json(p.next);
   json["on_front"] = p.on_front;
   json["meets"] = p.meets;
@@ -116,7 +124,7 @@ std::string to_json(const Plan& plan) {
                {"unit", plan.unit()},
                {"seq_len", plan.images ? Json() : Json(plan.seq_len)},
                {"asked",
-                {{"amount", or_null(q.amount)},
+                {{plan.unit(), or_null(q.amount)},
                  {"deadline_days", or_null(q.deadline_days)},
                  {"budget_usd", or_null(q.budget_usd)},
                  {"max_nodes", q.scenario.nodes.value_or(q.most_nodes)},

@@ -308,12 +308,12 @@ void add_assumptions(Plan& plan, const Prices& prices) {
                 "node's",
                 grouped(gpu_mtbf_hours)));
   list.push_back(fmt::format(
-      "a checkpoint is {} ({}), {} and written {}; {:g} GB/s a node, {:g} GB/s in all; a restart "
-      "takes {:g} minutes and the reading; all assumed where no flag says otherwise",
+      "a checkpoint is {} ({}), {} and written {}; {:g} s to begin, {:g} GB/s a node, {:g} GB/s in "
+      "all; a restart takes {:g} minutes and the reading; all assumed where no flag says otherwise",
       human_bytes(static_cast<double>(plan.checkpoint_bytes)),
       f.checkpoint_bytes > 0 ? "as said" : "fp32 weights and the optimizer's moments",
-      to_string(f.writer), f.background ? "in the background" : "while training waits", f.node_gbps,
-      f.storage_gbps, f.restart_minutes));
+      to_string(f.writer), f.background ? "in the background" : "while training waits",
+      f.begin_seconds, f.node_gbps, f.storage_gbps, f.restart_minutes));
 }
 
 }  // namespace
@@ -331,7 +331,9 @@ Plan plan(const PlanQuestion& question) {
   Prices prices = Prices::shipped();
   if (!question.prices_file.empty()) {
     std::vector<std::string> known = catalog_machines();
-    known.insert(known.end(), names.begin(), names.end());
+    for (const std::string& name : names) {
+      if (std::find(known.begin(), known.end(), name) == known.end()) known.push_back(name);
+    }
     prices.lay_over(read_file(question.prices_file, 1 << 20), question.prices_file, known);
   }
   std::vector<Machine> nodes;

@@ -42,6 +42,7 @@ struct FailureOptions {
   CheckpointWriter writer = CheckpointWriter::sharded;
   bool background = true;
   double checkpoint_bytes = 0;  // 0: 12 a parameter with AdamW, fp32 weights and two moments
+  double begin_seconds = 1;     // of every checkpoint, before anything is copied
   double node_gbps = 2;         // GB/s to the storage
   double storage_gbps = 100;
   int runs = 0;  // of the event simulation of the best plan

@@ -22,6 +22,7 @@ CheckpointSetup setup_of(const Plan& plan, const PlannedMachine& machine, const 
   setup.bytes = plan.checkpoint_bytes;
   setup.nodes = trial.choice.nodes;
   setup.gpus = trial.choice.nodes * machine.gpus_per_node;
+  setup.begin = f.begin_seconds;
   setup.node_gbps = f.node_gbps;
   setup.storage_gbps = f.storage_gbps;
   const Gpu& gpu = node.gpu;

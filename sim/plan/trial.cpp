@@ -7,6 +7,7 @@
 #include "sim/forecast/fit.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/interval.hpp"
+#include "sim/report/fullest_link.hpp"
 
 namespace stepcast {
 namespace {
@@ -15,27 +16,14 @@ constexpr std::array<std::string_view, limits> limit_names{"compute", "memory", 
                                                            "nic",     "fabric", "host",   "loader"};
 constexpr std::array<std::string_view, 3> levels{"none", "selective", "full"};
 
-Limit limit_named(std::string_view resource) {
-  const auto found = std::find(limit_names.begin(), limit_names.end(), resource);
+// "tail_all_reduce" ends in the kind.
+Limit link_of(const Report& report, const std::string& cause) {
+  const std::string link = fullest_link(report.collectives, [&](const CollectiveRow& row) {
+    return cause.ends_with("_" + std::string(to_string(row.kind)));
+  });
+  const auto found = std::find(limit_names.begin(), limit_names.end(), link);
   return found == limit_names.end() ? Limit::nvlink
                                     : static_cast<Limit>(found - limit_names.begin());
-}
-
-// "tail_all_reduce" ends in the kind: the link that this kind's calls load longest.
-Limit link_of(const Report& report, const std::string& cause) {
-  Seconds most = -1;
-  Limit limit = Limit::nvlink;
-  for (const CollectiveRow& row : report.collectives) {
-    if (!cause.ends_with(to_string(row.kind))) continue;
-    for (const LinkLoad& load : row.cost.loads) {
-      // A collective between nodes waits for the network, also where NVLink carries more bytes.
-      const Seconds all = row.calls * load.seconds;
-      if (all <= most) continue;
-      most = all;
-      limit = limit_named(load.resource);
-    }
-  }
-  return limit;
 }
 
 }  // namespace

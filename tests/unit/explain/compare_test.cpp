@@ -12,10 +12,13 @@ using namespace stepcast;
 namespace {
 
 Scenario of(const std::string& more) {
-  return parse_scenario("model = \"llama-3.2-1b\"\nseq_len = 2048\nmicro_batch = 2\n" + more, "test");
+  return parse_scenario("model = \"llama-3.2-1b\"\nseq_len = 2048\nmicro_batch = 2\n" + more,
+                        "test");
 }
 
-StepComparison compared(const Scenario& a, const Scenario& b) { return compare_steps(a, b, "A", "B"); }
+StepComparison compared(const Scenario& a, const Scenario& b) {
+  return compare_steps(a, b, "A", "B");
+}
 
 // Whatever was exchanged: both accounts are of the whole difference.
 void check_sums(const StepComparison& c) {
@@ -75,8 +78,9 @@ TEST_CASE("one key is one aspect, with what it was and is") {
 
 TEST_CASE("several keys are exchanged aspect by aspect") {
   Scenario a = of("cluster = \"dgx-a100\"\nstrategy = \"ddp\"\n");
-  Scenario b = of("cluster = \"dgx-a100\"\nstrategy = \"fsdp2\"\nnodes = 2\naccumulation = 2\n"
-                  "reshard_after_forward = false\nprofile = \"pytorch-compile\"\n");
+  Scenario b =
+      of("cluster = \"dgx-a100\"\nstrategy = \"fsdp2\"\nnodes = 2\naccumulation = 2\n"
+         "reshard_after_forward = false\nprofile = \"pytorch-compile\"\n");
   const StepComparison c = compared(a, b);
   check_sums(c);
   CHECK(find(c, "nodes") != nullptr);

@@ -96,10 +96,10 @@ TEST_CASE("the path of every strategy reaches from end to beginning without a ho
   for (const char* strategy : {"ddp", "zero1", "zero2", "zero3", "fsdp1", "fsdp2", "hsdp", "dp"}) {
     CAPTURE(strategy);
     const bool one = strategy == std::string("dp");
-    const Forecast f = forecast(parse_scenario(
-        std::string("model = \"gpt2\"\ncluster = \"dgx-a100\"\nseq_len = 512\n") +
-            (one ? "" : "nodes = 2\n") + "strategy = \"" + strategy + "\"\n",
-        "test"));
+    const Forecast f = forecast(
+        parse_scenario(std::string("model = \"gpt2\"\ncluster = \"dgx-a100\"\nseq_len = 512\n") +
+                           (one ? "" : "nodes = 2\n") + "strategy = \"" + strategy + "\"\n",
+                       "test"));
     const CriticalPath path = critical_path(f.schedule, f.costs, f.timeline);
     CHECK(path.period == doctest::Approx(f.report.step_time));
     check_whole(path);

@@ -26,7 +26,8 @@ Forecast of(const std::string& more) {
 }
 
 std::vector<Sensitivity> all(const Forecast& f) {
-  return sensitivities(f.schedule, f.costs, *make_formula_engine(), {}, f.report.step_time);
+  return sensitivities(f.schedule, f.costs, *make_formula_engine(), {}, f.report.step_time,
+                       f.report.nodes > 1);
 }
 
 }  // namespace
@@ -76,7 +77,8 @@ TEST_CASE("between nodes on slow NICs the NIC gains most, as a forecast with fas
 }
 
 TEST_CASE("one GPU gains by compute and memory bandwidth, and by no link") {
-  const std::vector<Sensitivity> list = all(of("cluster = \"dgx-h100\"\ngpus = 1\nstrategy = \"ddp\"\n"));
+  const std::vector<Sensitivity> list =
+      all(of("cluster = \"dgx-h100\"\ngpus = 1\nstrategy = \"ddp\"\n"));
   CHECK(gain_of(list, "gpu") + gain_of(list, "hbm") > 0.05);
   for (const char* link : {"nvlink", "nic", "fabric", "latency"}) CHECK(gain_of(list, link) == 0);
 }

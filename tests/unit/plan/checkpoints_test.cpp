@@ -1,9 +1,10 @@
 // Checkpoints, goodput and failures, by hand and against each other.
+#include "sim/plan/checkpoints.hpp"
+
 #include <doctest/doctest.h>
 
 #include <cmath>
 
-#include "sim/plan/checkpoints.hpp"
 #include "sim/plan/failures.hpp"
 
 using namespace stepcast;
@@ -44,7 +45,7 @@ TEST_CASE("gathered, one GPU passes all of it to a host that has too little memo
   CHECK(c.stall == doctest::Approx(4.8));
   CHECK(c.lag == doctest::Approx(48));
   CHECK(c.host_bytes == doctest::Approx(96e9));
-  CHECK_FALSE(c.fits_host);  // of 64 GB
+  CHECK_FALSE(c.fits_host);             // of 64 GB
   CHECK(c.read == doctest::Approx(6));  // all nodes read
 }
 

@@ -75,6 +75,7 @@ TEST_CASE("days, cost and energy of a step that is given, by hand") {
   // about e^(900.5 / 180000) of time lost to restarts, 0.5 %, and next to nothing to checkpoints.
   p.asked.failures.none = false;
   p.asked.failures.node_mtbf_hours = 100;
+  p.asked.failures.begin_seconds = 0;
   point = point_of(p, m, t, node, 1.25);
   CHECK(point.rates.mtbf == doctest::Approx(180000));
   CHECK(point.checkpoint.stall == doctest::Approx(1.0 / 16 / (0.8 * 63.015)).epsilon(1e-3));
@@ -101,7 +102,7 @@ TEST_CASE("days, cost and energy of a step that is given, by hand") {
   CHECK_FALSE(point.meets);
 }
 
-TEST_CASE("the winner of a plan is what simulate forecasts, to the digit") {
+TEST_CASE("the winner of a plan is what simulate forecasts, to nine digits") {
   const Plan p = plan(question("model = \"gpt2\"\nseq_len = 1024\n", 1e10,
                                {"dgx-h100", "aws-p4d", "rtx-3090-2x"}, 2));
   REQUIRE_FALSE(p.points.empty());
@@ -110,8 +111,9 @@ TEST_CASE("the winner of a plan is what simulate forecasts, to the digit") {
     const Scenario s = scenario_of(p.asked.scenario, point.trial.choice, point.machine);
     const Report r = forecast(s).report;
     CHECK(r.fits);
-    CHECK(r.step_time == point.trial.step);
-    CHECK(r.mfu == point.trial.mfu);
+    // The fluid engine's clock does not begin at 0 in a second run of a process.
+    CHECK(r.step_time == doctest::Approx(point.trial.step).epsilon(1e-9));
+    CHECK(r.mfu == doctest::Approx(point.trial.mfu).epsilon(1e-9));
     CHECK(r.tokens_per_second == doctest::Approx(point.rate).epsilon(1e-12));
     CHECK(point.headroom >= 0.1);
   }
@@ -124,17 +126,20 @@ TEST_CASE("the winner of a plan is what simulate forecasts, to the digit") {
 }
 
 TEST_CASE("the search finds what trying everything finds") {
-  const PlanQuestion q = question("model = \"llama-3.2-1b\"\nseq_len = 2048\n", 1e10, {"aws-p4d"}, 2);
+  const PlanQuestion q =
+      question("model = \"llama-3.2-1b\"\nseq_len = 2048\n", 1e10, {"aws-p4d"}, 2);
   const Plan p = plan(q);
   REQUIRE(p.points.size() == 2);
   for (const PlanPoint& point : p.points) {
     const std::int32_t nodes = point.trial.choice.nodes;
     double best = 0;
     for (std::int32_t strategy = 0; strategy < 5; ++strategy) {
-      if (nodes == 1 && plan_strategies()[static_cast<std::size_t>(strategy)].several_nodes) continue;
+      if (nodes == 1 && plan_strategies()[static_cast<std::size_t>(strategy)].several_nodes)
+        continue;
       for (std::int32_t level = 0; level < 3; ++level) {
         for (std::int64_t b = 1; b <= 64; b *= 2) {
-          const Trial t = timed(q.scenario, {0, nodes, strategy, level, b, 1}, "aws-p4d", "formula");
+          const Trial t =
+              timed(q.scenario, {0, nodes, strategy, level, b, 1}, "aws-p4d", "formula");
           if (static_cast<double>(t.peak) > 0.9 * static_cast<double>(t.capacity)) break;
           best = std::max(best, t.samples / t.step);
         }

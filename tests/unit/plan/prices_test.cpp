@@ -43,9 +43,8 @@ TEST_CASE("a machine that is bought has no price, which is not a price of nothin
 
 TEST_CASE("a file lies over the catalog key by key, and is then the source") {
   Prices prices = Prices::shipped();
-  prices.lay_over(
-      "[power]\npue = 1.1\n[[machine]]\nname = \"dgx-h100\"\nusd_per_gpu_hour = 2\n", "mine.toml",
-      catalog_machines());
+  prices.lay_over("[power]\npue = 1.1\n[[machine]]\nname = \"dgx-h100\"\nusd_per_gpu_hour = 2\n",
+                  "mine.toml", catalog_machines());
   const MachinePrice p = prices.of("dgx-h100");
   CHECK(*p.usd_per_gpu_hour == 2);
   CHECK(p.price_source == "mine.toml");
@@ -55,16 +54,19 @@ TEST_CASE("a file lies over the catalog key by key, and is then the source") {
 }
 
 TEST_CASE("what is wrong with a price is said with its line") {
-  CHECK(message_of("[[machine]]\nname = \"dgx-h10\"\n").find("mine.toml:2: machine.name: ") == 0);
+  CHECK(message_of("[[machine]]\nname = \"dgx-h10\"\n").find("mine.toml:2: machine[0].name: ") ==
+        0);
   CHECK(message_of("[[machine]]\nname = \"dgx-h10\"\n").find("dgx-h100") != std::string::npos);
-  CHECK(message_of("[[machine]]\nname = \"dgx-h100\"\nusd_per_gpu_hour = -1\n").find("mine.toml:3") ==
-        0);
-  CHECK(message_of("[[machine]]\nname = \"dgx-h100\"\nusd_per_gpu_hour = nan\n").find("mine.toml:3") ==
-        0);
+  CHECK(
+      message_of("[[machine]]\nname = \"dgx-h100\"\nusd_per_gpu_hour = -1\n").find("mine.toml:3") ==
+      0);
+  CHECK(message_of("[[machine]]\nname = \"dgx-h100\"\nusd_per_gpu_hour = nan\n")
+            .find("mine.toml:3") == 0);
   CHECK(message_of("[[machine]]\nname = \"dgx-h100\"\nprice_date = \"2025\"\n").find("no price") !=
         std::string::npos);
-  CHECK(message_of("[[machine]]\nname = \"dgx-2\"\n[[machine]]\nname = \"dgx-2\"\n").find("twice") !=
-        std::string::npos);
+  CHECK(
+      message_of("[[machine]]\nname = \"dgx-2\"\n[[machine]]\nname = \"dgx-2\"\n").find("twice") !=
+      std::string::npos);
   CHECK(message_of("[power]\npue = 0.5\n").find("mine.toml:2") == 0);
   CHECK(message_of("[[machine]]\nname = \"dgx-2\"\nusd = 3\n").find("usd") != std::string::npos);
 }

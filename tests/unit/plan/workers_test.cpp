@@ -35,10 +35,11 @@ TEST_CASE("what a piece throws is thrown here, of several the first piece's") {
     return "";
   };
   CHECK_THROWS_WITH_AS(in_workers(8, 2, work), "three", InputError);
-  CHECK_THROWS_AS(in_workers(8, 2, [](int i) -> std::string {
-                    if (i == 2) throw InfeasibleError("two");
-                    return "";
-                  }),
+  CHECK_THROWS_AS(in_workers(8, 2,
+                             [](int i) -> std::string {
+                               if (i == 2) throw InfeasibleError("two");
+                               return "";
+                             }),
                   InfeasibleError);
 }
 
