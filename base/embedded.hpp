@@ -14,9 +14,10 @@ struct File {
 
 std::span<const File> models();
 std::span<const File> topologies();
-std::span<const File> kernels();      // software profiles
-std::span<const File> collectives();  // NCCL constants by version, corrections
+std::span<const File> kernels();          // software profiles
+std::span<const File> collectives();      // NCCL constants by version, corrections
 std::span<const File> published_calls();  // of collectives, with their machines
+std::span<const File> report();           // the page, empty where it was built without npm
 std::span<const File> published();        // measured steps of the accuracy ledger
 
 }  // namespace stepcast::embedded

@@ -4,18 +4,23 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/toml.hpp"
 #include "cli/command.hpp"
 #include "cli/scenario_flags.hpp"
+#include "cli/step_page.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/params_tables.hpp"
 #include "sim/report/format.hpp"
+#include "sim/report/gantt_text.hpp"
+#include "sim/report/html_page.hpp"
 #include "sim/report/memory_snapshot.hpp"
 #include "sim/report/picture.hpp"
 #include "sim/report/trace.hpp"
@@ -30,12 +35,26 @@ struct Options {
   std::string trace;
   std::string picture;
   std::string memory_snapshot;
+  std::string report;
+  bool gantt = false;
   bool json = false;
   bool schedule = false;
   bool go_on = false;
 };
 
 bool on_terminal() { return isatty(STDOUT_FILENO) == 1; }
+
+// https://no-color.org
+bool in_colour() {
+  const char* refused = std::getenv("NO_COLOR");
+  const char* terminal = std::getenv("TERM");
+  return on_terminal() && (refused == nullptr || *refused == 0) &&
+         (terminal == nullptr || std::string_view(terminal) != "dumb");
+}
+
+InputError refused(const char* flag, std::string_view why) {
+  return {{.file = flag, .line = 0, .key = ""}, why};
+}
 
 int tables(const Scenario& scenario, const Options& options) {
   const auto needs_a_model = [](const char* flag) {
@@ -46,6 +65,8 @@ int tables(const Scenario& scenario, const Options& options) {
   if (!options.trace.empty()) needs_a_model("--trace");
   if (!options.picture.empty()) needs_a_model("--picture");
   if (!options.memory_snapshot.empty()) needs_a_model("--memory-snapshot");
+  if (!options.report.empty()) needs_a_model("--report");
+  if (options.gantt) needs_a_model("--gantt");
   const ParamsTables tables = params_tables(scenario);
   print(options.json ? to_json(tables) : to_text(tables));
   if (!tables.infeasible.empty()) throw InfeasibleError(tables.infeasible);
@@ -57,7 +78,8 @@ void refuse_one_file_twice(const Options& options) {
   const std::pair<const char*, const std::string*> files[] = {
       {"--trace", &options.trace},
       {"--picture", &options.picture},
-      {"--memory-snapshot", &options.memory_snapshot}};
+      {"--memory-snapshot", &options.memory_snapshot},
+      {"--report", &options.report}};
   for (std::size_t a = 0; a < std::size(files); ++a) {
     for (std::size_t b = 0; b < a; ++b) {
       if (files[a].second->empty() || files[b].second->empty()) continue;
@@ -105,13 +127,22 @@ int simulate(const Options& options, const ScenarioFlags& flags) {
                      "says something about --engine messages, which is not on");
   }
 
+  if (options.gantt && (options.schedule || options.json)) {
+    throw refused("--gantt", options.json ? "is text, and --json is not; accepted: one of them"
+                                          : "draws a forecast, and --schedule prints a schedule; "
+                                            "accepted: one of them");
+  }
+  if (!options.report.empty()) check_report("--report", options.report);
+
   const Forecast f = forecast(scenario, {.go_on = options.go_on});
   spdlog::info("{}: {} ops a step, {} spans, {} distinct costs", f.schedule.name,
                f.report.ops_per_step, f.timeline.spans.size(), f.costs.costs.size());
-  if (f.perturbed && !f.perturbed->timeline && !(options.trace + options.picture).empty()) {
-    throw InputError(
-        {.file = options.trace.empty() ? "--picture" : "--trace", .line = 0, .key = ""},
-        "a step that never ends has no timeline; accepted: without 'missing'");
+  if (f.perturbed && !f.perturbed->timeline &&
+      (!(options.trace + options.picture).empty() || options.gantt)) {
+    throw refused(!options.trace.empty()     ? "--trace"
+                  : !options.picture.empty() ? "--picture"
+                                             : "--gantt",
+                  "a step that never ends has no timeline; accepted: without 'missing'");
   }
   if (!options.trace.empty() && f.perturbed) {
     const Perturbed& p = *f.perturbed;
@@ -132,12 +163,22 @@ int simulate(const Options& options, const ScenarioFlags& flags) {
     spdlog::info("picture written to {}", options.picture);
   }
   if (!options.memory_snapshot.empty()) write_snapshot(f, options.memory_snapshot);
+  if (!options.report.empty()) {
+    write_report(options.report, "simulate",
+                 step_document(f, scenario, scaling_document(scenario, f.report)));
+    spdlog::info("report written to {}", options.report);
+  }
   if (options.json) {
     print(to_json(f.report));
   } else if (options.schedule) {
     print(to_text(f.schedule));
   } else {
     print(to_text(f.report, {.unicode = on_terminal()}));
+    if (options.gantt) {
+      const Schedule& drawn = f.perturbed ? f.perturbed->schedule : f.schedule;
+      const Timeline& timeline = f.perturbed ? *f.perturbed->timeline : f.timeline;
+      print("\n" + gantt_text(drawn, timeline, {.colour = in_colour()}));
+    }
   }
   if (!f.report.fits) {
     throw InfeasibleError(shortage(f.report) + "; " +
@@ -167,6 +208,11 @@ Run add(CLI::App& command) {
       .add_option("--memory-snapshot", options->memory_snapshot,
                   "write a PyTorch memory snapshot for pytorch.org/memory_viz")
       ->option_text("FILE")
+      ->group("Output");
+  command.add_option("--report", options->report, "write the forecast as a page of HTML")
+      ->option_text("FILE")
+      ->group("Output");
+  command.add_flag("--gantt", options->gantt, "draw the step's streams below the forecast")
       ->group("Output");
   command.add_flag("--schedule", options->schedule, "print the schedule instead of the forecast")
       ->group("Output");

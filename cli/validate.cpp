@@ -15,6 +15,7 @@
 #include "cli/scenario_flags.hpp"
 #include "runtime/mpi/open.hpp"
 #include "runtime/real_replay.hpp"
+#include "sim/report/html_page.hpp"
 #include "validate/compare.hpp"
 #include "validate/durations.hpp"
 #include "validate/sweep.hpp"
@@ -30,6 +31,7 @@ struct Options {
   std::string file;
   std::string sweep;
   std::string trace;
+  std::string report;
   bool json = false;
   int steps = 7;
   std::uint64_t seed = 1;
@@ -125,6 +127,7 @@ int sweep(const Scenario& base, const Options& options) {
     if (options.prints()) all.points.push_back(compare(v.forecast, v.measured));
   }
   if (!options.prints()) return 0;
+  if (!options.report.empty()) write_report(options.report, "validate-sweep", to_json(all));
   print(options.json ? to_json(all) : to_text(all));
   return 0;
 }
@@ -139,6 +142,7 @@ int run(const Options& options, const ScenarioFlags& flags) {
                      fmt::format("{} is out of range; accepted: more than 0 s, at most 1e6 s",
                                  options.watchdog));
   }
+  if (!options.report.empty()) check_report("--report", options.report);
   const Scenario scenario = flags.read(options.file);
   if (!options.sweep.empty()) return sweep(scenario, options);
   const Validated v = validate(scenario, options);
@@ -148,6 +152,7 @@ int run(const Options& options, const ScenarioFlags& flags) {
     spdlog::info("trace written to {}", options.trace);
   }
   const Comparison c = compare(v.forecast, v.measured);
+  if (!options.report.empty()) write_report(options.report, "validate", to_json(c));
   print(options.json ? to_json(c) : to_text(c));
   return 0;
 }
@@ -205,9 +210,12 @@ Run add(CLI::App& command) {
   group(command.add_option("--trace", options->trace,
                            "write forecast and measurement as one Chrome/Perfetto trace"),
         "FILE", "Output");
+  group(command.add_option("--report", options->report, "write the comparison as a page of HTML"),
+        "FILE", "Output");
   auto published = std::make_shared<ValidatePublished>(command);
   return [options, flags, published] {
-    return published->chosen() ? published->run(options->json) : go(*options, *flags);
+    return published->chosen() ? published->run(options->json, options->report)
+                               : go(*options, *flags);
   };
 }
 

@@ -14,7 +14,8 @@ class ValidatePublished {
 
   // Throws InputError where one of its other options stands alone.
   bool chosen() const;
-  int run(bool json) const;
+  // `report`: where the ledger goes as a page, or empty.
+  int run(bool json, const std::string& report) const;
 
  private:
   bool published_ = false, rows_ = false, check_ = false;

@@ -2,6 +2,7 @@
 
 #include "base/toml.hpp"
 #include "cli/validate.hpp"
+#include "sim/report/html_page.hpp"
 #include "validate/published/record.hpp"
 
 namespace stepcast::cli {
@@ -41,11 +42,13 @@ bool ValidatePublished::chosen() const {
   return false;
 }
 
-int ValidatePublished::run(bool json) const {
+int ValidatePublished::run(bool json, const std::string& report) const {
+  if (!report.empty()) check_report("--report", report);
   const Ledger ledger = run_ledger();
   if (!page_.empty()) write_file(page_, to_page(ledger));
   if (!record_.empty()) write_file(record_, to_record(ledger));
   if (!picture_.empty()) write_file(picture_, to_picture(ledger));
+  if (!report.empty()) write_report(report, "published", to_json(ledger));
   print(json ? to_json(ledger) : to_text(ledger, rows_));
   if (!check_) return 0;
   const std::vector<std::string> worse =

@@ -3,68 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <vector>
 
+#include "sim/report/step_view.hpp"
+
 namespace stepcast {
 namespace {
-
-// What a rectangle stands for; the colours are in the style sheet below.
-enum class Shade : std::uint8_t {
-  forward,
-  backward,
-  recompute,
-  optimizer,
-  gather,
-  scatter,
-  reduce,
-  copy,
-  host,
-};
-
-struct ShadeName {
-  Shade shade;
-  const char* css;
-  const char* legend;
-};
-
-constexpr std::array<ShadeName, 9> shades{{
-    {Shade::forward, "fwd", "forward"},
-    {Shade::recompute, "rec", "recompute"},
-    {Shade::backward, "bwd", "backward"},
-    {Shade::optimizer, "opt", "optimizer"},
-    {Shade::gather, "ag", "all-gather"},
-    {Shade::scatter, "rs", "reduce-scatter"},
-    {Shade::reduce, "ar", "other collectives"},
-    {Shade::copy, "cp", "copies and casts"},
-    {Shade::host, "ho", "host"},
-}};
-
-Shade shade_of(const Op& op) {
-  static const Name compute("compute");
-  static const Name recompute("recompute");
-  switch (op.kind) {
-    case OpKind::collective:
-      if (op.collective == CollectiveKind::all_gather) return Shade::gather;
-      if (op.collective == CollectiveKind::reduce_scatter) return Shade::scatter;
-      return Shade::reduce;
-    case OpKind::compute:
-      if (op.phase == Phase::optimizer) return Shade::optimizer;
-      if (op.verb == recompute) return Shade::recompute;
-      if (op.verb != compute) return Shade::copy;
-      return op.phase == Phase::backward ? Shade::backward : Shade::forward;
-    case OpKind::copy: return Shade::copy;
-    default: return Shade::host;
-  }
-}
-
-const char* css_of(Shade shade) {
-  for (const ShadeName& name : shades) {
-    if (name.shade == shade) return name.css;
-  }
-  return "";
-}
 
 // XML text: names come from files.
 std::string escaped(const std::string& text) {
@@ -97,41 +42,27 @@ std::string time_text(Seconds seconds, Seconds span) {
   return fmt::format("{:.4g} µs", seconds * 1e6);
 }
 
-struct Row {
-  std::string label;
-  std::vector<const Span*> spans;
-};
-
 class Picture {
  public:
   Picture(const Schedule& schedule, const Timeline& timeline, const PictureOptions& options)
-      : schedule_(schedule), timeline_(timeline), options_(options) {
-    step_ = options.step < 0 ? static_cast<int>(timeline.steps.size()) - 1 : options.step;
-    const StepSpan& step = timeline.steps.at(static_cast<std::size_t>(step_));
-    for (const Role& role : schedule.roles) {
-      programs_.push_back(&role.steps.at(static_cast<std::size_t>(step.program_index)));
-    }
-    begin_ = step.begin;
-    end_ = step.end;
-    collect(options.role);
-    for (int role = 0; role < static_cast<int>(schedule.roles.size()); ++role) {
-      if (role != options.role) collect(role);
-    }
-    span_ = std::max(end_ - begin_, 1e-12);
+      : schedule_(schedule),
+        options_(options),
+        view_(schedule, timeline, options.step, options.role) {
+    span_ = std::max(view_.end() - view_.begin(), 1e-12);
     plot_width_ = options.width - left - right;
   }
 
   std::string draw() {
     out_ = style();
     int y = top;
-    for (const Row& row : rows_) {
+    for (const StepRow& row : view_.rows()) {
       draw_row(row, y);
       y += row_height;
     }
     y += 6;
     draw_axis(y);
     y += 34;
-    if (!samples_.empty()) {
+    if (!view_.memory().empty()) {
       draw_memory(y);
       y += memory_height + 20;
     }
@@ -148,40 +79,9 @@ class Picture {
   static constexpr int bar_height = 22;
   static constexpr int memory_height = 90;
 
-  const Op& op_of(const Span& span) const {
-    return programs_[static_cast<std::size_t>(span.role)]->ops[static_cast<std::size_t>(span.op)];
-  }
   double x_of(Seconds t) const {
-    return left + (std::clamp(t, begin_, end_) - begin_) / span_ * static_cast<double>(plot_width_);
-  }
-
-  // The rows of a role. Of the others than the one that is asked for: streams only.
-  void collect(int role) {
-    const bool asked = role == options_.role;
-    const std::string who = schedule_.roles.size() == 1
-                                ? ""
-                                : schedule_.roles[static_cast<std::size_t>(role)].name.str() + " ";
-    Row host{who + "host", {}};
-    std::vector<Row> streams;
-    for (const Stream& stream : schedule_.streams) streams.push_back({who + stream.name.str(), {}});
-    for (const Span& span : timeline_.spans) {
-      if (span.step != step_ || span.role != role || span.end <= span.start) continue;
-      if (span.end <= begin_ || span.start >= end_) continue;  // the host, ahead of the device
-      const Op& op = op_of(span);
-      if (op.stream == 0 && asked) compute_.push_back(&span);
-      if (op.stream >= 0) {
-        streams[static_cast<std::size_t>(op.stream)].spans.push_back(&span);
-      } else if (asked) {
-        host.spans.push_back(&span);
-      }
-    }
-    if (!host.spans.empty()) rows_.push_back(std::move(host));
-    for (Row& row : streams) {
-      if (!row.spans.empty()) rows_.push_back(std::move(row));
-    }
-    for (const MemorySample& sample : timeline_.memory) {
-      if (asked && sample.step == step_ && sample.role == role) samples_.push_back(&sample);
-    }
+    return left + (std::clamp(t, view_.begin(), view_.end()) - view_.begin()) / span_ *
+                      static_cast<double>(plot_width_);
   }
 
   std::string header(int height) const {
@@ -207,7 +107,7 @@ class Picture {
            ".lane{fill:#1e2128}}</style>\n";
   }
 
-  void draw_row(const Row& row, int y) {
+  void draw_row(const StepRow& row, int y) {
     out_ += fmt::format("<text x=\"12\" y=\"{}\">{}</text>\n", y + 16, escaped(row.label));
     out_ += fmt::format("<rect class=\"lane\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n",
                         left, y, plot_width_, bar_height);
@@ -221,12 +121,12 @@ class Picture {
       out_ += fmt::format(
           "<rect class=\"{}\" x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"{}\"><title>{}"
           "</title></rect>\n",
-          css_of(shade), begin, y, std::max(end - begin, 0.3), bar_height, escaped(tip));
+          name_of(shade).key, begin, y, std::max(end - begin, 0.3), bar_height, escaped(tip));
     };
     for (const Span* span : row.spans) {
       const double x0 = x_of(span->start);
       const double x1 = x_of(span->end);
-      const Shade now = shade_of(op_of(*span));
+      const Shade now = shade_of(view_.op_of(*span));
       if (end > begin && now == shade && x0 - end < 0.34 && (x1 - x0 < 1.0 || end - begin < 1.0)) {
         end = std::max(end, x1);
         continue;
@@ -244,7 +144,7 @@ class Picture {
   }
 
   std::string tip_of(const Span& span) const {
-    const Op& op = op_of(span);
+    const Op& op = view_.op_of(span);
     std::string text = fmt::format("{} {}", to_string(op.phase), op.verb.str());
     if (op.unit >= 0) text += " " + schedule_.units[static_cast<std::size_t>(op.unit)].str();
     text += ": " + time_text(span.end - span.start, span_);
@@ -255,7 +155,7 @@ class Picture {
   }
 
   void draw_label_later(const Span& span, double x0, double x1, int y) {
-    const Op& op = op_of(span);
+    const Op& op = view_.op_of(span);
     if (op.unit < 0) return;
     std::string name = schedule_.units[static_cast<std::size_t>(op.unit)].str();
     const std::size_t dot = name.rfind('.');
@@ -270,7 +170,7 @@ class Picture {
   void draw_axis(int y) {
     const double tick = tick_distance(span_);
     for (double t = 0; t <= span_ * 1.0001; t += tick) {
-      const double x = x_of(begin_ + t);
+      const double x = x_of(view_.begin() + t);
       out_ += fmt::format(
           "<line class=\"grid\" x1=\"{0:.1f}\" y1=\"{1}\" x2=\"{0:.1f}\" "
           "y2=\"{2}\"/>\n",
@@ -280,27 +180,20 @@ class Picture {
     }
   }
 
-  // When the compute stream gets to what the host issued at `op`: the start of its next kernel.
-  // `from` walks along with the samples, which stand in host order.
-  Seconds reached(OpIndex op, std::size_t& from) const {
-    while (from < compute_.size() && compute_[from]->op < op) ++from;
-    return from < compute_.size() ? compute_[from]->start : end_;
-  }
-
   void draw_memory(int y) {
     Bytes most = options_.capacity;
-    for (const MemorySample* sample : samples_) most = std::max(most, sample->allocated);
+    for (const MemorySample* sample : view_.memory()) most = std::max(most, sample->allocated);
     if (options_.replay != nullptr) most = std::max(most, options_.replay->peak_reserved);
     if (most == 0) return;
     const auto y_of = [&](Bytes bytes) {
       return y + memory_height * (1.0 - static_cast<double>(bytes) / static_cast<double>(most));
     };
     std::string path = fmt::format("M{} {}", left, y + memory_height);
-    double last_y = y_of(samples_.front()->allocated);
+    double last_y = y_of(view_.memory().front()->allocated);
     path += fmt::format(" V{:.1f}", last_y);
     std::size_t from = 0;
-    for (const MemorySample* sample : samples_) {
-      const double x = x_of(reached(sample->op, from));
+    for (const MemorySample* sample : view_.memory()) {
+      const double x = x_of(view_.reached(sample->op, from));
       path += fmt::format(" H{:.1f} V{:.1f}", x, y_of(sample->allocated));
     }
     path += fmt::format(" H{} V{} Z", left + plot_width_, y + memory_height);
@@ -326,8 +219,8 @@ class Picture {
     std::size_t from = 0;
     Bytes last = -1;
     for (const ReservedSample& sample : options_.replay->samples) {
-      if (sample.step != step_) continue;
-      const double x = path.empty() ? left : x_of(reached(sample.op, from));
+      if (sample.step != view_.step()) continue;
+      const double x = path.empty() ? left : x_of(view_.reached(sample.op, from));
       if (path.empty()) path = fmt::format("M{:.1f} {:.1f}", x, y_of(sample.reserved));
       if (sample.reserved != last)
         path += fmt::format(" H{:.1f} V{:.1f}", x, y_of(sample.reserved));
@@ -341,22 +234,15 @@ class Picture {
     int x = left;
     for (const ShadeName& name : shades) {
       out_ += fmt::format("<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"12\" height=\"12\"/>\n",
-                          name.css, x, y);
+                          name.key, x, y);
       out_ += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", x + 17, y + 11, name.legend);
       x += 34 + static_cast<int>(6.6 * static_cast<double>(std::string(name.legend).size()));
     }
   }
 
   const Schedule& schedule_;
-  const Timeline& timeline_;
   PictureOptions options_;
-  std::vector<const StepProgram*> programs_;  // the step's, by role
-  int step_ = 0;
-  std::vector<Row> rows_;
-  std::vector<const Span*> compute_;  // on the first stream, in host order
-  std::vector<const MemorySample*> samples_;
-  Seconds begin_ = 0;
-  Seconds end_ = 0;
+  StepView view_;
   Seconds span_ = 1;
   int plot_width_ = 0;
   std::string out_;

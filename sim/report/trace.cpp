@@ -6,6 +6,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "sim/report/step_view.hpp"
+
 namespace stepcast {
 
 namespace {
@@ -13,18 +15,6 @@ namespace {
 constexpr int lane_track = 1;  // tid of the first host lane
 
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
-
-std::string_view to_string(Bound bound) {
-  switch (bound) {
-    case Bound::start: return "start";
-    case Bound::host: return "host";
-    case Bound::stream: return "stream";
-    case Bound::wait: return "wait";
-    case Bound::communicator: return "communicator";
-    case Bound::peer: return "peer";
-  }
-  return "";
-}
 
 class Tracer {
  public:

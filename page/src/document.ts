@@ -1,0 +1,98 @@
+// What the page is given: the document in its <script type="application/json">, and what
+// `stepcast serve` answers with. docs/page.md describes them; the program's own JSON schemas
+// (stepcast.forecast/1, ...) are passed on as they are.
+
+export interface Wrapped {
+  kind: string;
+  version?: string;
+  document?: any;
+}
+
+export interface Timeline {
+  period_us: number;
+  legend: {key: string; label: string}[];
+  rows: string[];
+  texts: string[];
+  spans: {
+    row: number[];
+    start_us: number[];
+    length_us: number[];
+    busy_us: number[];
+    solo_us: number[];
+    shade: number[];
+    count: number[];
+    name: number[];
+    bound: number[];
+    cause: number[];
+    provenance: number[];
+    detail: number[];
+    rule: number[];
+    bytes: number[];
+  };
+}
+
+export interface Curve {
+  t_us: number[];
+  bytes: number[];
+}
+
+export interface Memory {
+  capacity_bytes: number;
+  role: string;
+  period_us: number;
+  allocated: Curve;
+  reserved: Curve | null;
+}
+
+export interface Topology {
+  machine: string;
+  nodes: number;
+  gpus_per_node: number;
+  devices: {kind: string; name: string; index: number; product?: string; gbps?: number}[];
+  links: {a: number; b: number; kind: string; gbps: number; count: number}[];
+  fabric: {kind: string; network: string; oversubscription: number; leaf_ports: number} | null;
+  busy: {resource: string; seconds: number; share: number}[];
+}
+
+export interface ScalingPoint {
+  nodes: number;
+  gpus: number;
+  step_time_s: number;
+  low_s: number | null;
+  high_s: number | null;
+  throughput: number;
+  exposed_s: number;
+  fits: boolean;
+}
+
+export interface Scaling {
+  unit: string; // "tokens/s", "images/s"
+  here: number; // nodes of the scenario
+  engine: string;
+  points: ScalingPoint[];
+  left_out: string[]; // sizes that the scenario does not allow, each with the reason
+}
+
+export interface Interval {
+  low_s: number;
+  high_s: number;
+  profile: number;
+  kernels: number;
+  network: number;
+  scale: number;
+}
+
+export interface StepDocument {
+  forecast: any; // stepcast.forecast/1
+  interval: Interval | null;
+  timeline: Timeline | null;
+  memory: Memory | null;
+  topology: Topology;
+  scaling: Scaling | null;
+  scenario_toml: string | null;
+}
+
+export function read(): Wrapped {
+  const element = document.getElementById('document');
+  return JSON.parse(element?.textContent || '{"kind":"none"}');
+}
