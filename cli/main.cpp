@@ -45,6 +45,7 @@ const Command* const commands[] = {
     &topo_command,
     &nccl_command,
     &collectives_command,
+    &serve_command,
 };
 // clang-format on
 

@@ -11,6 +11,8 @@ export function panel(options: Options, values: Values, changed: () => void): {e
 
   const set = (key: string, value: string): void => {
     values[key] = value;
+    // Another model has its own lengths.
+    if (key === 'model') for (const own of ['seq_len', 'image_size']) delete values[own];
     refresh();
     changed();
   };
