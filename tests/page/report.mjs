@@ -19,11 +19,11 @@ const withDocument = (name, kind, document) =>
 const outputs = [
   {key: 'step_time_s', label: 'step time', unit: 's', better: 'lower'},
   {key: 'tokens_per_s', label: 'tokens/s', unit: '1/s', better: 'higher'},
-  {key: 'gpus', label: 'GPUs', unit: '1', better: null},
+  {key: 'world_size', label: 'GPUs', unit: '1', better: null},
 ];
 const points = [];
 for (const strategy of ['ddp', '<img src=x onerror=alert(1)>'])
-  for (const nodes of [1, 2, 4]) points.push({inputs: {strategy, nodes}, engine: 'formula', state: 'fits', fits: true, error: null, gpus: nodes * 8, step_time_s: 1 + nodes / 100, tokens_per_s: nodes * 1000 * (strategy === 'ddp' ? 1 : 1.1)});
+  for (const nodes of [1, 2, 4]) points.push({inputs: {strategy, nodes}, engine: 'formula', state: 'ok', fits: true, error: null, world_size: nodes * 8, step_time_s: 1 + nodes / 100, tokens_per_s: nodes * 1000 * (strategy === 'ddp' ? 1 : 1.1)});
 withDocument('sweep.html', 'sweep', {
   schema: 'stepcast.sweep/1',
   scenario: {model: 'gpt2', cluster: 'dgx-h100'},
@@ -35,7 +35,7 @@ withDocument('sweep.html', 'sweep', {
   counts: {points: 6, fit: 6, does_not_fit: 0, error: 0},
   points,
   best: {by: 'tokens_per_s', points: [5]},
-  pareto: {x: 'gpus', y: 'tokens_per_s', points: []},
+  pareto: {x: 'world_size', y: 'tokens_per_s', points: []},
 });
 withDocument('other.html', 'unheard-of', {title: 'x', rows: [{a: 1, b: 'two'}], deep: {c: {d: 3}}});
 

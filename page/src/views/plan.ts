@@ -39,24 +39,26 @@ export function planView(d: any): HTMLElement[] {
   const frontier = new Set((d.front as number[] | undefined) ?? []);
   const draw = (): Option => {
     const y = amount[against];
-    const machines = [...new Set(points.map((p) => p.machine as string))];
+    const gpus = [...new Set(points.map((p) => p.gpu as string))].sort();
+    const short = (gpu: string): string => gpu.replace(/^NVIDIA (Tesla )?/, '');
     const colours = series();
     const shown = points.filter((p) => typeof p[y.key] === 'number');
     const line = against === 'cost' ? shown.filter((p) => frontier.has(points.indexOf(p))).sort((a, b) => a.days - b.days) : [];
     const range = (key: string): number => Math.max(...shown.map((p) => p[key])) / Math.min(...shown.map((p) => p[key]));
     return {
       grid: {left: 86, right: 24, top: 44, bottom: 52},
-      legend: {top: 0, textStyle: {color: colour('muted')}, icon: 'circle', itemHeight: 9, itemWidth: 12, itemGap: 18},
+      legend: {type: 'scroll', top: 0, textStyle: {color: colour('muted')}, icon: 'circle', itemHeight: 9, itemWidth: 12, itemGap: 18},
       tooltip: {...tooltip(), formatter: (item: any) => (item.data.point ? facts(item.data.point) : tip('', []))},
       xAxis: {...axis(), type: range('days') > 20 ? 'log' : 'value', scale: true, name: 'days', nameLocation: 'middle', nameGap: 30},
       yAxis: {...axis(), type: range(y.key) > 20 ? 'log' : 'value', scale: true, name: y.label, nameLocation: 'middle', nameGap: 66, axisLabel: {...axis().axisLabel, formatter: y.text}},
       series: [
-        ...machines.map((machine, at) => ({
-          name: machine,
+        ...gpus.map((gpu, at) => ({
+          name: short(gpu),
           type: 'scatter',
+          symbol: at < 8 ? 'circle' : 'triangle',
           color: colours[at % colours.length],
           data: shown
-            .filter((p) => p.machine === machine)
+            .filter((p) => p.gpu === gpu)
             .map((p) => ({
               value: [p.days, p[y.key]],
               point: p,
@@ -128,7 +130,7 @@ export function planView(d: any): HTMLElement[] {
             'div',
             {},
             best.checkpoint
-              ? h('p', {}, `Checkpoints of ${bytes(best.checkpoint.bytes)} every ${seconds(best.checkpoint.interval_s)}, written in ${seconds(best.checkpoint.write_s)} (${best.checkpoint.mode}); a failure every ${grouped(best.checkpoint.mtbf_s / 3600, 1)} h; goodput ${percent(best.goodput)}.`)
+              ? h('p', {}, `Checkpoints of ${bytes(d.checkpoint_bytes)} every ${seconds(best.checkpoint.interval_s)}, ${best.checkpoint.writer}${best.checkpoint.background ? ' and in the background' : ''}: the step stands for ${seconds(best.checkpoint.stall_s)}, storage has one after ${seconds(best.checkpoint.on_storage_s)}. A failure every ${grouped(best.mtbf_s / 3600, 1)} h; goodput ${percent(best.goodput)}.`)
               : null,
             best.next_node
               ? h('p', {style: 'margin-top:8px'}, `One more node brings ${percent(best.next_node.share, 0)} of what a node should: ${digits(best.next_node.days_saved, 2)} days less${typeof best.next_node.cost_added_usd === 'number' ? ` for ${usd(best.next_node.cost_added_usd)} more` : ''}.`)
@@ -154,12 +156,13 @@ export function planView(d: any): HTMLElement[] {
             {label: 'left out because', value: (m) => m.why_not},
           ],
           d.machines,
-          {caption: 'Machines that were considered'},
+          {caption: 'Machines that were considered', most: 12},
         ),
       )
     : null;
   const asked = d.asked ?? {};
-  const amountOf = asked.tokens ? `${count(asked.tokens)} ${d.unit ?? 'tokens'}` : '';
+  const trained = asked.amount ?? asked.tokens;
+  const amountOf = trained ? `, ${count(trained)} ${d.unit ?? 'tokens'}` : '';
   const limits = [
     asked.deadline_days ? `within ${asked.deadline_days} days` : '',
     asked.budget_usd ? `for at most ${usd(asked.budget_usd)}` : '',
@@ -167,13 +170,13 @@ export function planView(d: any): HTMLElement[] {
     asked.headroom ? `${percent(asked.headroom, 0)} of memory left free` : '',
   ].filter(Boolean);
   return [
-    headline(`Plan for ${d.model}`, `${count(d.parameters)} parameters, ${amountOf}${d.seq_len ? `, sequences of ${grouped(d.seq_len)}` : ''}; ${limits.join(', ')}.`, best ? h('span', {class: `chip ${best.meets === false ? 'bad' : 'good'}`}, best.meets === false ? 'nothing meets it' : 'meets what was asked') : h('span', {class: 'chip bad'}, 'nothing fits')),
+    headline(`Plan for ${d.model}`, `${count(d.parameters)} parameters${amountOf}${d.seq_len ? `, sequences of ${grouped(d.seq_len)}` : ''}; ${limits.join(', ')}.`, best ? h('span', {class: `chip ${best.meets === false ? 'bad' : 'good'}`}, best.meets === false ? 'nothing meets it' : 'meets what was asked') : h('span', {class: 'chip bad'}, 'nothing fits')),
     best
       ? kpis([
           {label: 'First choice', value: `${best.nodes} ×`, unit: best.machine, note: `${words(best.strategy)}, micro-batch ${best.micro_batch}, ${best.gpus} GPUs`},
           {label: 'Time', value: digits(best.days, 3), unit: 'days', note: `${digits(best.days_low, 3)} to ${digits(best.days_high, 3)}, 8 in 10`},
           {label: 'Cost', value: typeof best.cost_usd === 'number' ? amount.cost.text(best.cost_usd) : '–', note: typeof best.cost_usd === 'number' ? `${amount.cost.text(best.cost_low_usd)} to ${amount.cost.text(best.cost_high_usd)}` : 'the catalog has no price'},
-          {label: 'MFU', value: (best.mfu * 100).toFixed(1), unit: '%', note: `${count(best.tokens_per_second)} tokens/s`},
+          {label: 'MFU', value: (best.mfu * 100).toFixed(1), unit: '%', note: `${count(best.tokens_per_second)} ${d.unit ?? 'tokens'}/s`},
           {label: 'Energy', value: digits(best.kwh / 1000, 3), unit: 'MWh', note: `binds: ${best.binding?.constraint ?? '–'}`},
         ])
       : null,

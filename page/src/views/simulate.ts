@@ -94,8 +94,9 @@ export function timelineCard(d: StepDocument): HTMLElement | null {
   }
   return card(
     'The step on its streams',
-    'Drag to move, Ctrl and the wheel to zoom, or the arrow keys, + − and 0. Click an operation to keep what it says.',
+    '',
     drawing.tools,
+    h('p', {class: 'hint'}, 'Drag to move, Ctrl and the wheel to zoom, or the arrow keys, + − and 0. Click an operation to keep what it says.'),
     drawing.element,
     memory ? h('div', {style: 'margin-top:14px'}, memory.element) : null,
   );

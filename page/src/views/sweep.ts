@@ -32,6 +32,13 @@ function pick(points: Point[], output: Output): Point | null {
   return best;
 }
 
+// Of a point that was screened by one engine and confirmed by the other only the latter.
+function confirmed(points: Point[]): Point[] {
+  const name = (p: Point): string => JSON.stringify(p.inputs);
+  const fluid = new Set(points.filter((p) => p.engine === 'fluid').map(name));
+  return points.filter((p) => p.engine === 'fluid' || !fluid.has(name(p)));
+}
+
 // Points that nothing beats in both outputs, by x.
 export function front(points: Point[], x: Output, y: Output): Point[] {
   const sign = (o: Output): number => (o.better === 'lower' ? 1 : -1);
@@ -51,7 +58,8 @@ export function front(points: Point[], x: Output, y: Output): Point[] {
 }
 
 export function sweepView(d: any): HTMLElement[] {
-  const points = d.points as Point[];
+  const every = d.points as Point[];
+  const points = confirmed(every);
   const outputs = d.outputs as Output[];
   // Values as they stand in the points: samples of a range are not listed.
   const varied = (d.varied as Varied[]).map((v) => {
@@ -60,7 +68,7 @@ export function sweepView(d: any): HTMLElement[] {
     const values = listed.length === seen.length ? listed : seen.sort((a, b) => (typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b))));
     return {...v, values};
   });
-  const usable = points.filter((p) => p.state === 'fits' || p.fits === true);
+  const usable = points.filter((p) => p.fits === true);
   const output = (key: string): Output => outputs.find((o) => o.key === key) ?? outputs[0];
   const named = (key: string, value: unknown): string => `${words(key)} ${text(value)}`;
   const describe = (p: Point): string =>
@@ -158,7 +166,7 @@ export function sweepView(d: any): HTMLElement[] {
             ...cell,
             itemStyle: {color: colour('sunken'), borderColor: colour('surface'), borderWidth: 1},
             visualMap: false,
-            label: {show: !crowded, color: colour('faint'), fontSize: 11, formatter: cell.point ? (cell.point.state === 'error' ? 'refused' : 'does not fit') : ''},
+            label: {show: !crowded, color: colour('faint'), fontSize: 11, formatter: cell.point ? (cell.point.fits === false ? 'does not fit' : words(cell.point.state)) : ''},
           })),
         },
       ],
@@ -246,10 +254,10 @@ export function sweepView(d: any): HTMLElement[] {
   const map = card('The knobs', '', tools, filters, lead, drawing.element);
 
   // ---- the front
-  const axes = {x: d.pareto?.x ?? 'gpus', y: d.pareto?.y ?? 'tokens_per_s'};
+  const axes = {x: d.pareto?.x ?? 'world_size', y: d.pareto?.y ?? 'tokens_per_s'};
   const scatter = chart('Points by two outputs, and the front that nothing beats', 380);
   const frontTools = h('div', {class: 'tools'});
-  const judged = outputs.map((o) => ({...o, better: o.better ?? (o.key === 'gpus' ? 'lower' : null)}) as Output).filter((o) => o.better);
+  const judged = outputs.map((o) => ({...o, better: o.better ?? (o.key === 'world_size' ? 'lower' : null)}) as Output).filter((o) => o.better);
   const judgedBy = (key: string): Output => judged.find((o) => o.key === key) ?? judged[0];
   const groupKey = numeric.find((v) => v.values.length <= 8 && v.type === 'word')?.key ?? numeric.find((v) => v.values.length <= 8)?.key;
   const drawFront = (): Option => {
@@ -309,7 +317,7 @@ export function sweepView(d: any): HTMLElement[] {
   const pareto = usable.length ? card('What trades for what', 'Every point that fits; on the line those that no other beats in both.', frontTools, scatter.element) : null;
 
   // ---- the points
-  const best = (d.best?.points as number[] | undefined)?.map((at) => points[at])[0] ?? pick(usable, output('tokens_per_s'));
+  const best = (d.best?.points as number[] | undefined)?.map((at) => every[at])[0] ?? pick(usable, output('tokens_per_s'));
   const columns: Column<Point>[] = [
     ...varied.map((v): Column<Point> => ({label: words(v.key), value: (p) => p.inputs[v.key], text: (p) => text(p.inputs[v.key])})),
     ...outputs.map((o): Column<Point> => ({label: o.label, value: (p) => p[o.key], text: (p) => withUnit(p[o.key], o.unit)})),
@@ -318,7 +326,7 @@ export function sweepView(d: any): HTMLElement[] {
     {label: 'state', value: (p) => p.error ?? (p.fits ? 'fits' : words(p.state))},
   ];
   const by = outputs.findIndex((o) => o.key === (d.best?.by ?? 'tokens_per_s'));
-  const list = table<Point>(columns, points, {
+  const list = table<Point>(columns, every, {
     caption: 'Every point of the sweep',
     most: 50,
     sort: by >= 0 ? {column: varied.length + by, descending: outputs[by].better !== 'lower'} : undefined,
@@ -332,7 +340,7 @@ export function sweepView(d: any): HTMLElement[] {
     .map(([key, value]) => (['model', 'cluster', 'strategy'].includes(key) ? text(value) : `${words(key)} ${text(value)}`))
     .join(', ');
   const summary = kpis([
-    {label: 'Points', value: grouped(counts.points ?? points.length), note: varied.map((v) => words(v.key)).join(', ')},
+    {label: 'Points', value: grouped(counts.points ?? every.length), note: varied.map((v) => words(v.key)).join(', ')},
     {label: 'Fit in memory', value: grouped(counts.fit ?? usable.length), note: `${grouped(counts.does_not_fit ?? 0)} do not, ${grouped(counts.error ?? 0)} refused`},
     ...(best
       ? [
