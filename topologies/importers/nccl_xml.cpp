@@ -178,8 +178,16 @@ class Reader {
     device.gpudirect_rdma = machine_.gpu.gpudirect_rdma;
     const Vertex vertex = add(device, pci);
     gpus_.push_back(vertex);
-    of_bus_[pci.attribute("busid").value()] = vertex;
+    on_bus(pci, vertex);
     connect_pcie(vertex, parent, pci);
+  }
+
+  // NVLinks name their other end by its bus id, so no two GPUs have the same.
+  void on_bus(const pugi::xml_node& pci, Vertex vertex) {
+    const std::string id = pci.attribute("busid").value();
+    if (of_bus_.emplace(id, vertex).second || id.empty()) return;
+    throw error(pci, "busid",
+                fmt::format("is {}, as of another GPU; accepted: a bus id each", id.substr(0, 40)));
   }
 
   void add_bare_nic(const pugi::xml_node& pci, Vertex parent) {
@@ -386,7 +394,7 @@ class Reader {
     device.gpudirect_rdma = integer(gpu, "gdr", 0, 0, 1) != 0;
     const Vertex vertex = add(device, gpu);
     gpus_.push_back(vertex);
-    of_bus_[pci.attribute("busid").value()] = vertex;
+    on_bus(pci, vertex);
     connect_pcie(vertex, parent, pci);
     for (const pugi::xml_node nvlink : gpu.children("nvlink")) {
       const std::string_view kind = nvlink.attribute("tclass").value();

@@ -111,6 +111,9 @@ TEST_CASE("what is wrong with a file is said in one line") {
       message(head + gpu("a", "dev=\"0\" sm=\"80\"") + gpu("b", "dev=\"1\" sm=\"90\"") + tail),
       "all GPUs of a machine being alike"));
   CHECK(contains(message(head + gpu("a", "dev=\"0\" sm=\"80\"") + tail, "h100-sxm"), "h100-sxm"));
+  CHECK(contains(
+      message(head + gpu("a", "dev=\"0\" sm=\"80\"") + gpu("a", "dev=\"1\" sm=\"80\"") + tail),
+      "pci.busid: is a, as of another GPU"));
   CHECK(contains(message(head +
                          gpu("a", "dev=\"0\" sm=\"80\"",
                              "<nvlink target=\"b\" count=\"0\" tclass=\"0x068000\"/>") +

@@ -1,0 +1,201 @@
+// Fabrics out of Slurm's topology.conf and ibnetdiscover's output, worked out by hand.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "topologies/importers/fabric_import.hpp"
+#include "topologies/importers/hostlist.hpp"
+
+using namespace stepcast;
+
+namespace {
+
+std::vector<std::string> hosts(const char* text) { return expand_hostlist(text, {"f", 1, ""}); }
+
+std::string refused(const std::string& text) {
+  try {
+    import_fabric_text(text, "topology.conf");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "taken";
+}
+
+bool says(const ImportedFabric& fabric, const char* words) {
+  for (const std::string& note : fabric.notes) {
+    if (note.find(words) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// ibnetdiscover's text for switches "S-n" and adapters "H-n".
+class Discovered {
+ public:
+  // `down`: (host, nic) of each port; `up`: switches, a link each time.
+  Discovered& add(int id, const std::vector<std::pair<std::string, int>>& down,
+                  const std::vector<int>& up, const char* rate = "4xNDR") {
+    text_ += fmt::format(
+        "vendid=0x2c9\ndevid=0xd2f2\nsysimgguid=0xb8{0}\nswitchguid=0xb8{0}(b8{0})\n"
+        "Switch\t65 \"S-{0}\"\t\t# \"MF0;sw{0}:MQM9700/U1\" enhanced port 0 lid {0} lmc 0\n",
+        id);
+    int port = 0;
+    for (const auto& [host, nic] : down) {
+      text_ += fmt::format("[{0}]\t\"H-{1}{2}\"[1](a0{1}{2}) \t\t# \"{1} mlx5_{2}\" lid 9 {3}\n",
+                           ++port, host, nic, rate);
+      adapters_ += fmt::format(
+          "\nvendid=0x2c9\ndevid=0x1021\nsysimgguid=0xa0{0}\ncaguid=0xa0{0}{1}\n"
+          "Ca\t1 \"H-{0}{1}\"\t\t# \"{0} mlx5_{1}\"\n"
+          "[1](a0{0}{1}) \t\"S-{2}\"[{3}]\t\t# lid 9 lmc 0 \"sw\" lid 1 {4}\n",
+          host, nic, id, port, rate);
+    }
+    for (const int other : up) {
+      text_ += fmt::format("[{}]\t\"S-{}\"[1]\t\t# \"spine\" lid 3 4xNDR\n", ++port, other);
+    }
+    text_ += "\n";
+    return *this;
+  }
+  ImportedFabric read() const { return import_fabric_text(text(), "fabric.txt"); }
+  std::string text() const {
+    return "#\n# Topology file: generated on Mon Jun  2 10:00:00 2025\n#\n\n" + text_ + adapters_;
+  }
+
+ private:
+  std::string text_, adapters_;
+};
+
+}  // namespace
+
+TEST_CASE("hostlists: ranges keep their width, brackets multiply") {
+  CHECK(hosts("gpu[08-10,3],login") ==
+        std::vector<std::string>{"gpu08", "gpu09", "gpu10", "gpu3", "login"});
+  CHECK(hosts("r[0-1]n[0-1]") == std::vector<std::string>{"r0n0", "r0n1", "r1n0", "r1n1"});
+  CHECK(hosts("a") == std::vector<std::string>{"a"});
+  for (const char* bad : {"", "a,,b", "a[1-", "a[2-1]", "a[]", "a[x]", "a]", "a[1-2", "a,",
+                          "a[0-9999999]", "a[0-999]b[0-999]c[0-999]", "a[1234567890]"}) {
+    CAPTURE(bad);
+    CHECK_THROWS_AS(hosts(bad), InputError);
+  }
+}
+
+TEST_CASE("Slurm's tree: two levels are leaf and spine, the common leaf counts") {
+  const ImportedFabric f = import_fabric_text(
+      "# a comment\n"
+      "SwitchName=leaf1 Nodes=gpu[001-032]\n"
+      "switchname=leaf2 nodes=gpu[033-064] LinkSpeed=400\n"
+      "SwitchName=leaf3 Nodes=gpu[065-080]\n"
+      "SwitchName=spine Switches=leaf[1-3]\n",
+      "topology.conf");
+  CHECK(f.kind == FabricKind::leaf_spine);
+  CHECK(f.leaf_ports == 32);
+  CHECK(f.hosts == 80);
+  CHECK(f.levels == 2);
+  CHECK(!f.oversubscription);
+  CHECK(says(f, "leaves have 16 to 32 hosts"));
+  CHECK(says(f, "LinkSpeed is not used"));
+  CHECK(to_toml(f) == "fabric = \"leaf_spine\"\nleaf_ports = 32\n");
+  CHECK(describe(f) ==
+        "Slurm topology.conf (tree): 80 hosts on 3 leaf switches of 32, 2 levels of switches");
+}
+
+TEST_CASE("Slurm: three levels are a fat tree, one leaf a single switch, blocks are leaves") {
+  const ImportedFabric fat = import_fabric_text(
+      "SwitchName=a Nodes=n[1-4]\nSwitchName=b Nodes=n[5-8]\nSwitchName=c Nodes=n[9-12]\n"
+      "SwitchName=p1 Switches=a,b\nSwitchName=p2 Switches=c\nSwitchName=core Switches=p[1-2]\n",
+      "t");
+  CHECK(fat.kind == FabricKind::fat_tree);
+  CHECK(fat.levels == 3);
+  const ImportedFabric one = import_fabric_text("SwitchName=a \\\n  Nodes=n[1-4]\n", "t");
+  CHECK(one.kind == FabricKind::single_switch);
+  CHECK(to_toml(one) == "fabric = \"single_switch\"\n");
+  const ImportedFabric block = import_fabric_text(
+      "BlockName=b1 Nodes=n[01-18]\nBlockName=b2 Nodes=n[19-36]\nBlockSizes=18,36\n", "t");
+  CHECK(block.kind == FabricKind::leaf_spine);
+  CHECK(block.leaf_ports == 18);
+  CHECK(says(block, "a block is taken as a leaf"));
+  CHECK(says(block, "2 parts that no switch joins"));
+}
+
+TEST_CASE("Slurm: mistakes name the line") {
+  CHECK(refused("SwitchName=a Nodes=n1\nSwitchName=a Nodes=n2\n") ==
+        "topology.conf:2: SwitchName: 'a' is declared twice");
+  CHECK(refused("SwitchName=a Switches=b\n").find("topology.conf:1: Switches: 'b' is declared") ==
+        0);
+  CHECK(refused("SwitchName=a Switches=a\n").find("'a' is below itself") != std::string::npos);
+  CHECK(refused("SwitchName=a\n").find("Switches: is missing") != std::string::npos);
+  CHECK(refused("SwitchName=a Nodes=n1 Colour=red\n") ==
+        "topology.conf:1: colour: is not known; accepted: SwitchName, Nodes, Switches, LinkSpeed, "
+        "BlockName, BlockSizes");
+  CHECK(refused("SwitchName=a Nodes=n1\nBlockName=b Nodes=n2\n").find("one of the plugins") !=
+        std::string::npos);
+  CHECK(refused("SwitchName=a Nodes=n[1-2\n").find("topology.conf:1: Nodes: 'n[1-2'") == 0);
+  CHECK(refused("SwitchName=a Nodes=n1 Nodes=n2\n").find("nodes: is there twice") !=
+        std::string::npos);
+  CHECK(refused("SwitchName=a Switches=b\nSwitchName=b Switches=a\n").find("has no host") !=
+        std::string::npos);
+}
+
+TEST_CASE("ibnetdiscover: a NIC a leaf is rails, and a leaf's links give the oversubscription") {
+  // Four hosts with two NICs; four links down and two up: 2:1.
+  const std::vector<std::pair<std::string, int>> first = {
+      {"n1", 0}, {"n2", 0}, {"n3", 0}, {"n4", 0}};
+  const std::vector<std::pair<std::string, int>> second = {
+      {"n1", 1}, {"n2", 1}, {"n3", 1}, {"n4", 1}};
+  const ImportedFabric f =
+      Discovered().add(1, first, {9, 9}).add(2, second, {9, 9}).add(9, {}, {1, 1, 2, 2}).read();
+  CHECK(f.format == "ibnetdiscover");
+  CHECK(f.kind == FabricKind::rail_optimised);
+  CHECK(f.rails == 2);
+  CHECK(f.hosts == 4);
+  CHECK(f.leaf_ports == 4);
+  CHECK(f.levels == 2);
+  REQUIRE(f.oversubscription);
+  CHECK(*f.oversubscription == doctest::Approx(2));
+  REQUIRE(f.nic_gbps);
+  CHECK(*f.nic_gbps == doctest::Approx(50));
+  CHECK(to_toml(f) ==
+        "fabric = \"rail_optimised\"\nleaf_ports = 4\noversubscription = 2\nnetwork = "
+        "\"infiniband\"\nnic_gbps = 50\n");
+  // The same without a spine: nothing joins the rails.
+  const ImportedFabric apart = Discovered().add(1, first, {}).add(2, second, {}).read();
+  CHECK(apart.kind == FabricKind::rail_only);
+  CHECK(to_toml(apart) == "fabric = \"rail_only\"\nnetwork = \"infiniband\"\nnic_gbps = 50\n");
+}
+
+TEST_CASE("ibnetdiscover: both NICs on one leaf are leaf and spine; storage hosts are left out") {
+  const ImportedFabric f = Discovered()
+                               .add(1, {{"n1", 0}, {"n1", 1}, {"n2", 0}, {"n2", 1}}, {9, 9, 9, 9})
+                               .add(2, {{"n3", 0}, {"n3", 1}, {"n4", 0}, {"n4", 1}}, {9, 9, 9, 9})
+                               .add(9, {{"nas", 0}}, {1, 1, 1, 1, 2, 2, 2, 2})
+                               .read();
+  CHECK(f.kind == FabricKind::leaf_spine);
+  CHECK(f.hosts == 4);
+  CHECK(f.leaf_ports == 2);
+  CHECK(f.leaves == 2);
+  REQUIRE(f.oversubscription);
+  CHECK(*f.oversubscription == doctest::Approx(1));
+  CHECK(says(f, "1 host is left out"));
+}
+
+TEST_CASE("ibnetdiscover: rates by width and generation, slower ports are said") {
+  const ImportedFabric f = Discovered().add(1, {{"n1", 0}, {"n2", 0}}, {}, "4xHDR").read();
+  CHECK(f.kind == FabricKind::single_switch);
+  CHECK(*f.nic_gbps == doctest::Approx(25));
+  const ImportedFabric edr = Discovered().add(1, {{"n1", 0}, {"n2", 0}}, {}, "2xHDR").read();
+  CHECK(*edr.nic_gbps == doctest::Approx(12.5));
+  const ImportedFabric none = Discovered().add(1, {{"n1", 0}, {"n2", 0}}, {}, "").read();
+  CHECK(!none.nic_gbps);
+}
+
+TEST_CASE("ibnetdiscover: a switch that is named and not there is refused, with its line") {
+  const std::string text = Discovered().add(1, {{"n1", 0}}, {7}).text();
+  CHECK(refused(text).find("topology.conf:11: switch 'S-7' has no paragraph") == 0);
+  CHECK(refused("Switch\t36 \"S-1\"\n[1] nonsense\n").find("topology.conf:2: a port without") == 0);
+}
+
+TEST_CASE("a fabric's file is told from a machine's") {
+  CHECK(is_fabric("# x\n\n  SWITCHNAME=a Nodes=b\n"));
+  CHECK(is_fabric(Discovered().add(1, {{"n1", 0}}, {}).text()));
+  CHECK(!is_fabric("\tGPU0\tGPU1\nGPU0\t X \tNV18\n"));
+  CHECK(!is_fabric("<system version=\"1\"/>"));
+  CHECK(!is_fabric(""));
+}
