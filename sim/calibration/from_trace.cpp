@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "sim/calibration/known_gpu.hpp"
 #include "sim/calibration/repetitions.hpp"
-#include "sim/calibration/trace_ops.hpp"
+#include "sim/interop/trace_ops.hpp"
 #include "topologies/topology.hpp"
 
 namespace stepcast {

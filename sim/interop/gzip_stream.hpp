@@ -1,6 +1,12 @@
 #pragma once
-// A file as a stream, unpacked on the way when it is gzip; 256 KiB of it are in memory at a time.
-// Tested by tests/unit/interop/kineto_test.cpp.
+// A JSON file as a stream, unpacked on the way when it is gzip; 256 KiB of it are in memory at a
+// time. What would not end well ends here:
+//
+//   - a text or number of more than 64 MiB, which a parser would gather in memory;
+//   - more than 64 GiB of JSON, or, from 256 MiB on, gzip that unpacks to more than 300 times its
+//     size (traces reach 30): a device that never ends, a bomb.
+//
+// Reading then stops, and failure() says why. Tested by tests/unit/interop/kineto_test.cpp.
 
 #include <istream>
 #include <memory>
@@ -24,5 +30,8 @@ class GzipStream : public std::istream {
   class Buffer;
   std::unique_ptr<Buffer> buffer_;
 };
+
+// A text as a gzip file's bytes.
+std::string gzipped(const std::string& text);
 
 }  // namespace stepcast

@@ -15,6 +15,10 @@ namespace stepcast {
 
 namespace {
 
+constexpr int deepest = 512;
+constexpr std::size_t most_inputs = 4096;   // of an op; what is beyond is left out
+constexpr std::size_t most_devices = 1024;  // of a node
+
 // Where in the document the parser is. Anything else is skipped by counting its brackets.
 enum class Place : std::uint8_t {
   outside,      // before the first bracket
@@ -65,7 +69,9 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
         if (key_ == "Process Group Ranks") event_.group_ranks = value;
         break;
       case Place::argument:
-        if (inner_ == 1 && key_ == "Input type") event_.input_types.push_back(value);
+        if (inner_ == 1 && key_ == "Input type" && event_.input_types.size() < most_inputs) {
+          event_.input_types.push_back(value);
+        }
         break;
       case Place::device:
         if (key_ == "name") info.devices.back().name = value;
@@ -139,7 +145,9 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
         break;
       case Place::argument:
         if (key_ == "grid" && inner_ == 1 && items_ < 3) event_.grid[items_++] = whole;
-        if (key_ == "Input Dims" && inner_ == 2) event_.input_dims.back().push_back(whole);
+        if (key_ == "Input Dims" && inner_ == 2 && event_.input_dims.back().size() < most_inputs) {
+          event_.input_dims.back().push_back(whole);
+        }
         break;
       case Place::device: {
         KinetoInfo::Device& device = info.devices.back();
@@ -159,6 +167,12 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool open(bool object) {
+    if (++depth_ > deepest) {
+      throw InputError({path_, 0, ""},
+                       fmt::format("is nested deeper than {}; accepted: a trace of PyTorch's "
+                                   "profiler, which needs 6",
+                                   deepest));
+    }
     if (skipped_ > 0) {
       ++skipped_;
       return true;
@@ -206,10 +220,16 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
           return true;
         }
         ++inner_;
-        if (key_ == "Input Dims" && inner_ == 2) event_.input_dims.emplace_back();
+        if (key_ == "Input Dims" && inner_ == 2) {
+          if (event_.input_dims.size() < most_inputs) {
+            event_.input_dims.emplace_back();
+          } else {
+            event_.input_dims.back().clear();
+          }
+        }
         return true;
       case Place::devices:
-        if (object) {
+        if (object && info.devices.size() < most_devices) {
           place_ = Place::device;
           info.devices.emplace_back();
         } else {
@@ -223,6 +243,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool close() {
+    --depth_;
     if (skipped_ > 0) {
       --skipped_;
       return true;
@@ -255,6 +276,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   KinetoEvent event_;
   std::string key_;
   Place place_ = Place::outside;
+  int depth_ = 0;    // of all brackets
   int skipped_ = 0;  // open brackets of what is of no interest
   int inner_ = 0;
   std::size_t items_ = 0;

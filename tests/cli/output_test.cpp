@@ -62,7 +62,7 @@ TEST_CASE("the JSON document is complete and its time adds up") {
 }
 
 TEST_CASE("every key that the JSON schema requires is there, and none that it does not know") {
-  const Json schema = Json::parse(read(STEPCAST_SOURCE_DIR "/docs/forecast-1.schema.json"));
+  const Json schema = Json::parse(read(STEPCAST_SOURCE_DIR "/docs/schemas/forecast-1.schema.json"));
   const Json j = json_of(small + "--strategy hsdp --gpus 16");
   for (const Json& key : schema.at("required")) CHECK(j.contains(key.get<std::string>()));
   for (const auto& [key, value] : j.items()) {

@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "sim/calibration/trace_ops.hpp"
+#include "sim/interop/trace_ops.hpp"
 #include "tests/fuzz/target.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -7,7 +7,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." && pwd)
 folder=$(readlink -f "${1:?usage: run.sh FOLDER SECONDS [TARGET...]}") seconds=${2:?seconds}
 shift 2
-all=(topology graph nccl_tests_log measured calibration kineto tuner_csv machine schedule scenario profile hf_config)
+all=(topology graph nccl_tests_log measured calibration kineto trace_summary chakra fabric tuner_csv machine schedule scenario profile hf_config)
 (($#)) || set -- "${all[@]}"
 
 seeds() {  # files a target begins with
@@ -16,7 +16,8 @@ seeds() {  # files a target begins with
     topology) find "$unit/importers/data" "$unit/collectives/golden/xml" -type f ;;
     graph) find "$unit/importers/data" -name '*graph.xml' ;;
     nccl_tests_log) find "$unit/collectives/logs" -type f ;;
-    measured | calibration | kineto | tuner_csv) find "$root/tests/fuzz/seeds/$1" -type f ;;
+    measured | calibration | kineto | chakra | fabric | tuner_csv) find "$root/tests/fuzz/seeds/$1" -type f ;;
+    trace_summary) find "$root/tests/fuzz/seeds/kineto" "$root/tests/fuzz/seeds/trace_summary" -type f ;;
     machine) find "$root/topologies/catalog" -name '*.toml' ;;
     schedule) find "$root/tests/unit/strategies/golden" -name '*.txt' ;;
     scenario) find "$root/examples" -name '*.toml' ;;

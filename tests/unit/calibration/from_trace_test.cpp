@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "sim/calibration/repetitions.hpp"
-#include "sim/calibration/trace_ops.hpp"
+#include "sim/interop/trace_ops.hpp"
 
 using namespace stepcast;
 

@@ -1,4 +1,4 @@
-#include "sim/calibration/trace_ops.hpp"
+#include "sim/interop/trace_ops.hpp"
 
 #include <algorithm>
 #include <iterator>
