@@ -41,6 +41,7 @@ extern const Command results_command;
 extern const Command import_command;
 extern const Command tune_command;
 extern const Command serve_command;
+extern const Command import_command;
 
 // Writes to stdout; a closed pipe is no error.
 void print(const std::string& text);

@@ -6,6 +6,7 @@ namespace stepcast::cli {
 
 ComparisonCommand::ComparisonCommand(CLI::App& command, const std::string& schema)
     : flags_(command, compared_keys()) {
+  flags_.take_job_files(command);
   command
       .add_option("scenario", file_,
                   "scenario file in TOML; flags override it, its strategy and engine do not count")
@@ -13,9 +14,6 @@ ComparisonCommand::ComparisonCommand(CLI::App& command, const std::string& schem
   command.add_flag("--json", json_, "print JSON, schema " + schema)->group("Output");
 }
 
-Scenario ComparisonCommand::scenario() const {
-  const Scenario flags = flags_.read();
-  return file_.empty() ? flags : merged(only_compared(read_scenario(file_)), flags);
-}
+Scenario ComparisonCommand::scenario() const { return only_compared(flags_.read(file_)); }
 
 }  // namespace stepcast::cli

@@ -1,6 +1,7 @@
 // stepcast import: what users already have, read into stepcast's own files.
 //
 //   import model FILE   a Hugging Face config.json: layers, parameters, FLOPs; -o model.toml
+//   import job FILE...  configurations of other frameworks as a scenario (import_job.cpp)
 
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/toml.hpp"
 #include "cli/command.hpp"
+#include "cli/import_job.hpp"
 #include "cli/model_text.hpp"
 #include "models/model.hpp"
 #include "models/model_toml.hpp"
@@ -48,12 +50,15 @@ Run add(CLI::App& command) {
   auto run = std::make_shared<Run>();
   command.require_subcommand(1);
   add_model(command, run);
+  add_import_job(command, run);
   return [run] { return (*run)(); };
 }
 
 }  // namespace
 
-const Command import_command{"import", "read what you have: a model's config.json",
-                             "  stepcast import model ./config.json -o model.toml", add};
+const Command import_command{"import", "read what you have: a model's config.json, job files of other frameworks",
+                             "  stepcast import model ./config.json -o model.toml\n"
+                             "  stepcast import job ds_config.json --model llama-3-8b -o scenario.toml",
+                             add};
 
 }  // namespace stepcast::cli

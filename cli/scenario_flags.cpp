@@ -4,7 +4,10 @@
 #include <type_traits>
 
 #include "base/error.hpp"
+#include "cli/command.hpp"
 #include "sim/forecast/scenario_keys.hpp"
+#include "sim/jobs/combine.hpp"
+#include "sim/jobs/detect.hpp"
 
 namespace stepcast::cli {
 
@@ -59,6 +62,21 @@ ScenarioFlags::ScenarioFlags(CLI::App& command, const std::vector<std::string>& 
     if (std::is_same_v<Field, std::optional<bool>>) option->expected(0, 1)->default_str("true");
     options_[key.name] = option;
   });
+  if (only.empty()) take_job_files(command);
+}
+
+void ScenarioFlags::take_job_files(CLI::App& command) {
+  command
+      .add_option("--from", job_files_,
+                  "job file of DeepSpeed, accelerate, the Trainer, torchtitan, ...; repeatable")
+      ->option_text("FILE")
+      ->expected(1)
+      ->take_all()
+      ->group("Job files");
+  command
+      .add_flag("--ignore-unsupported", ignore_unsupported_,
+                "go on without what a job file asks for and is not simulated")
+      ->group("Job files");
 }
 
 Scenario ScenarioFlags::read() const {
@@ -80,9 +98,29 @@ Scenario ScenarioFlags::read() const {
   return scenario;
 }
 
-Scenario ScenarioFlags::read(const std::string& file) const {
-  const Scenario flags = read();
-  return file.empty() ? flags : merged(read_scenario(file), flags);
+Scenario ScenarioFlags::read(const std::string& file, std::vector<std::string>* notes) const {
+  if (!file.empty()) return over(read_scenario(file), notes);
+  return over(Scenario{}, notes);
+}
+
+Scenario ScenarioFlags::over(const Scenario& scenario, std::vector<std::string>* notes) const {
+  const Scenario said = merged(scenario, read());
+  if (job_files_.empty()) {
+    if (!ignore_unsupported_) return said;
+    throw InputError({.file = "--ignore-unsupported", .line = 0, .key = ""},
+                     "needs --from: nothing else is ignored");
+  }
+  jobs::CombineOptions options;
+  options.ignore_unsupported = ignore_unsupported_;
+  jobs::Combined combined = jobs::combine(jobs::read_jobs(job_files_), said, options);
+  for (const std::string& text : combined.notes) {
+    if (notes == nullptr) {
+      note(text);
+    } else {
+      notes->push_back(text);
+    }
+  }
+  return std::move(combined.scenario);
 }
 
 }  // namespace stepcast::cli

@@ -106,7 +106,8 @@ void write_snapshot(const Forecast& f, const std::string& file) {
 }
 
 int simulate(const Options& options, const ScenarioFlags& flags) {
-  const Scenario scenario = flags.read(options.file);
+  std::vector<std::string> notes;
+  const Scenario scenario = flags.read(options.file, &notes);
   if (scenario.params && scenario.model) {
     throw InputError(scenario.where("params"), "give a model or a parameter count, not both");
   }
@@ -134,7 +135,8 @@ int simulate(const Options& options, const ScenarioFlags& flags) {
   }
   if (!options.report.empty()) check_report("--report", options.report);
 
-  const Forecast f = forecast(scenario, {.go_on = options.go_on});
+  Forecast f = forecast(scenario, {.go_on = options.go_on});
+  f.report.notes.insert(f.report.notes.begin(), notes.begin(), notes.end());
   spdlog::info("{}: {} ops a step, {} spans, {} distinct costs", f.schedule.name,
                f.report.ops_per_step, f.timeline.spans.size(), f.costs.costs.size());
   if (f.perturbed && !f.perturbed->timeline &&

@@ -1,0 +1,110 @@
+#include "sim/jobs/emit.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "sim/forecast/resolve.hpp"
+#include "sim/jobs/emit_parts.hpp"
+
+namespace stepcast::jobs {
+
+namespace {
+
+struct Format {
+  const char* name;
+  std::vector<std::string> strategies;
+  std::string (*text)(Pen&);
+};
+
+const std::vector<Format>& formats() {
+  static const std::vector<Format> all{
+      {"deepspeed", {"zero1", "zero2", "zero3", "ddp"}, deepspeed_text},
+      {"accelerate", {"ddp", "fsdp1", "fsdp2", "hsdp", "zero1", "zero2", "zero3"}, accelerate_text},
+      {"torchtitan", {"fsdp2", "hsdp", "ddp"}, torchtitan_text}};
+  return all;
+}
+
+std::string shown(const std::string& value) { return value; }
+std::string shown(bool value) { return value ? "true" : "false"; }
+std::string shown(const YesNoOrCount& value) {
+  return value.count > 0 ? std::to_string(value.count) : shown(value.yes);
+}
+template <typename Number>
+std::string shown(const Number& value) {
+  return fmt::format("{}", value);
+}
+template <typename T>
+std::string shown(const std::vector<T>& values) {
+  std::string out;
+  for (const T& value : values) out += (out.empty() ? "" : ",") + shown(value);
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> Pen::left_out() const {
+  std::vector<std::string> keys;
+  visit_scenario(s, [&](const KeyInfo& key, const auto& field) {
+    const std::string_view group = key.group;
+    if (!field || (group != "Model" && group != "Strategy") || said_.count(key.name) > 0) return;
+    keys.push_back(fmt::format("{} = {}", key.name, shown(*field)));
+  });
+  return keys;
+}
+
+std::string Pen::strategy() const {
+  const StrategyChoice choice = resolve_strategy(s);
+  return std::string(to_string(choice.kind));
+}
+
+std::optional<std::int64_t> Pen::world() const {
+  if (s.cluster) return resolve_cluster(s).world_size;
+  if (s.gpus) return *s.gpus;
+  if (s.nodes && s.gpus_per_node) return *s.nodes * *s.gpus_per_node;
+  return std::nullopt;
+}
+
+std::int64_t Pen::nodes() const {
+  if (s.cluster) return resolve_cluster(s).nodes;
+  if (s.nodes) return *s.nodes;
+  if (s.gpus && s.gpus_per_node) return (*s.gpus + *s.gpus_per_node - 1) / *s.gpus_per_node;
+  return 1;
+}
+
+const std::vector<std::string>& emit_formats() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Format& format : formats()) all.emplace_back(format.name);
+    return all;
+  }();
+  return names;
+}
+
+Emitted emitted(const Scenario& scenario, const std::string& format) {
+  for (const Format& known : formats()) {
+    if (format != known.name) continue;
+    Pen pen(scenario);
+    const std::string strategy = pen.strategy();
+    if (std::find(known.strategies.begin(), known.strategies.end(), strategy) ==
+        known.strategies.end()) {
+      std::string accepted;
+      for (const std::string& s : known.strategies) accepted += (accepted.empty() ? "" : ", ") + s;
+      throw InputError(scenario.where("strategy"),
+                       fmt::format("{} does not run {}; accepted: {}", format, strategy, accepted));
+    }
+    pen.say("strategy");
+    Emitted out;
+    out.text = known.text(pen);
+    out.left_out = pen.left_out();
+    return out;
+  }
+  throw not_accepted({.file = "--emit", .line = 0, .key = ""}, format, emit_formats());
+}
+
+std::string emit(const Scenario& scenario, const std::string& format) {
+  return emitted(scenario, format).text;
+}
+
+}  // namespace stepcast::jobs
