@@ -14,7 +14,8 @@
 // parser refuses it in zero_optimization, and elsewhere takes its default in silence.
 //
 // Source: deepspeed/runtime/config.py, runtime/zero/config.py, runtime/constants.py of 0.19.6
-// (docs/sources.md 1.5 and 1.6). Tested by tests/interop/deepspeed_test.cpp.
+// (docs/sources.md 1.5 and 1.6). Tested by tests/unit/jobs/readers_test.cpp and, file by file,
+// tests/interop.
 
 #include <fmt/format.h>
 

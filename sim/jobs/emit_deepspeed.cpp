@@ -18,14 +18,16 @@ void put(Pen& pen, Json& into, const char* key, const std::optional<T>& field) {
 
 void put_dtype(Pen& pen, Json& json) {
   const std::string precision = pen.take("precision", pen.s.precision).value_or("bf16-master");
-  if (precision == "bf16-master" || precision == "bf16-master-grad-fp32") {
+  // Gradients in fp32 are stage 1's; under stage 0 they would make DeepSpeed shard the state.
+  const bool wide = precision == "bf16-master-grad-fp32" && pen.strategy() == "zero1";
+  if (precision == "bf16-master" || wide) {
     json["bf16"] = {{"enabled", true}};
   } else if (precision == "fp16-master") {
     json["fp16"] = {{"enabled", true}};
   } else if (precision != "fp32") {
     pen.leave("precision");
   }
-  if (precision == "bf16-master-grad-fp32") json["data_types"] = {{"grad_accum_dtype", "fp32"}};
+  if (wide) json["data_types"] = {{"grad_accum_dtype", "fp32"}};
 }
 
 void put_optimizer(Pen& pen, Json& json) {

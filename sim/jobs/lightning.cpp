@@ -15,7 +15,7 @@
 // checkpointing on, gradients not reduced between micro-batches.
 //
 // Source: lightning 2.x strategies/fsdp.py, ddp.py, deepspeed.py, plugins/precision/fsdp.py; litgpt
-// finetune/full.py. Tested by tests/interop/other_frameworks_test.cpp.
+// finetune/full.py. Tested by tests/unit/jobs/readers_test.cpp and, file by file, tests/interop.
 
 #include <fmt/format.h>
 

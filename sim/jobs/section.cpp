@@ -283,7 +283,8 @@ std::string choice(const Fact<std::string>& fact, const std::vector<std::string>
   for (const std::string& name : accepted) {
     if (lower(name) == word) return name;
   }
-  if (is_placeholder(fact.value)) not_a(text_scalar(fact.value, 0), fact.source.where, "a word");
+  if (nearest(fact.value, accepted).empty() && is_placeholder(fact.value))
+    not_a(text_scalar(fact.value, 0), fact.source.where, "a word");
   throw not_accepted(fact.source.where, fact.value.substr(0, 80), accepted);
 }
 

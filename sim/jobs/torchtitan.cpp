@@ -13,7 +13,8 @@
 // gradients: torchtitan does not turn gradient synchronisation off between them.
 //
 // Source: torchtitan config_manager.py and job_config.py of those months,
-// models/llama3/infra/parallelize.py. Tested by tests/interop/torchtitan_test.cpp.
+// models/llama3/infra/parallelize.py. Tested by tests/unit/jobs/readers_test.cpp and, file by file,
+// tests/interop.
 
 #include <fmt/format.h>
 
@@ -91,10 +92,11 @@ void read_degrees(Places places, Job& job) {
   const auto reshard = places.parallelism.word({"fsdp_reshard_after_forward"});
   if (reshard) {
     const std::string policy = choice(*reshard, {"default", "always", "never"});
-    if (!ddp && policy == "never") {
-      job.set("reshard_after_forward", &Scenario::reshard_after_forward, YesNoOrCount{false, 0},
-              reshard->source);
-    } else if (policy == "always") {
+    if (!ddp) {
+      job.set("reshard_after_forward", &Scenario::reshard_after_forward,
+              YesNoOrCount{policy != "never", 0}, reshard->source);
+    }
+    if (!ddp && policy == "always") {
       job.approximate.push_back(
           {reshard->source.where,
            "the last unit, norm with head, is kept after forward all the same", "", true});

@@ -1,0 +1,56 @@
+#include "sim/jobs/detect.hpp"
+
+#include <string>
+
+#include "tests/unit/jobs/said.hpp"
+
+using namespace stepcast;
+using namespace stepcast::jobs;
+
+TEST_CASE("a file's kind is told by what stands in it") {
+  const struct {
+    const char* text;
+    Kind kind;
+  } rows[] = {
+      {"{\"zero_optimization\": {\"stage\": 2}}", Kind::deepspeed},
+      {"{\"train_batch_size\": 8}", Kind::deepspeed},
+      {"distributed_type: FSDP\n", Kind::accelerate},
+      {"{\"distributed_type\": \"MULTI_GPU\"}", Kind::accelerate},
+      {"per_device_train_batch_size: 4\ngradient_accumulation_steps: 2\n", Kind::trainer},
+      {"{\"fsdp\": \"full_shard auto_wrap\", \"fsdp_config\": {}}", Kind::trainer},
+      {"{\"transformer_layer_cls_to_wrap\": \"LlamaDecoderLayer\"}", Kind::trainer},
+      {"model_name_or_path: x\nfinetuning_type: full\n", Kind::llama_factory},
+      {"base_model: x\nmicro_batch_size: 1\n", Kind::axolotl},
+      {"[training]\nseq_len = 8\n", Kind::torchtitan},
+      {"device_train_microbatch_size: 4\nfsdp_config: {sharding_strategy: FULL_SHARD}\n",
+       Kind::llm_foundry},
+      {"parameters:\n  global_train_batch_size: 8\n", Kind::llm_foundry},
+      {"trainer:\n  devices: 8\n", Kind::lightning},
+      {"devices: 4\nprecision: bf16-true\ntrain: {micro_batch_size: 1}\n", Kind::litgpt},
+      {"parallelism: {dp: 8, tp: 1, pp: 1}\ntokens: {micro_batch_size: 1}\n", Kind::nanotron},
+      {"{\"pipe-parallel-size\": 1, \"num-layers\": 12}", Kind::gpt_neox},
+      {"{\"model_type\": \"llama\", \"hidden_size\": 64, \"vocab_size\": 10}", Kind::model_config},
+  };
+  for (const auto& row : rows) {
+    CAPTURE(row.text);
+    CHECK(std::string(to_string(parse_job(row.text, "f").kind)) == to_string(row.kind));
+  }
+}
+
+TEST_CASE("files of no known kind and stepcast's own scenarios are refused with what to do") {
+  CHECK(test::has(test::refusal("hello: world\n"), "of no known kind; accepted: DeepSpeed"));
+  CHECK(test::has(test::refusal("- a\n- b\n"), "of no known kind"));
+  CHECK(test::has(test::refusal("just words"), "of no known kind"));
+  CHECK(test::has(test::refusal("model = \"gpt2\"\ncluster = \"dgx-h100\"\n"), "without --from"));
+}
+
+TEST_CASE("models are found by the names of the hub and of torchtitan") {
+  CHECK(catalog_model("meta-llama/Llama-2-7b-hf") == "llama-2-7b");
+  CHECK(catalog_model("NousResearch/Llama-2-7b-chat-hf") == "llama-2-7b");
+  CHECK(catalog_model("meta-llama/Meta-Llama-3.1-8B-Instruct") == "llama-3-8b");
+  CHECK(catalog_model("llama3-8B") == "llama-3-8b");
+  CHECK(catalog_model("mistralai/Mixtral-8x7B-v0.1") == "mixtral-8x7b");
+  CHECK(catalog_model("openai-community/gpt2") == "gpt2");
+  CHECK(catalog_model("somebody/llama-2-7b-but-wider") == "");
+  CHECK(catalog_model("") == "");
+}
