@@ -66,11 +66,11 @@ std::optional<std::int64_t> Pen::world() const {
   return std::nullopt;
 }
 
-std::int64_t Pen::nodes() const {
+std::optional<std::int64_t> Pen::nodes() const {
   if (s.cluster) return resolve_cluster(s).nodes;
   if (s.nodes) return *s.nodes;
   if (s.gpus && s.gpus_per_node) return (*s.gpus + *s.gpus_per_node - 1) / *s.gpus_per_node;
-  return 1;
+  return std::nullopt;
 }
 
 const std::vector<std::string>& emit_formats() {

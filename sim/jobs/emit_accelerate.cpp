@@ -126,9 +126,12 @@ std::string accelerate_text(Pen& pen) {
     text += fmt::format("gradient_accumulation_steps: {}\n",
                         *pen.take("accumulation", pen.s.accumulation));
   }
-  if (const auto world = pen.world()) {
-    text +=
-        fmt::format("num_processes: {}\nnum_machines: {}\nmachine_rank: 0\n", *world, pen.nodes());
+  const auto world = pen.world();
+  const auto nodes = pen.nodes();
+  if (world) text += fmt::format("num_processes: {}\n", *world);
+  // An uneven last node is more than accelerate's launcher can say.
+  if (world && nodes && *world % *nodes == 0) {
+    text += fmt::format("num_machines: {}\nmachine_rank: 0\n", *nodes);
   }
   return text +
          "main_training_function: main\nrdzv_backend: static\nsame_network: true\n"

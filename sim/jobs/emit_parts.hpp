@@ -26,7 +26,7 @@ class Pen {
 
   std::string strategy() const;
   std::optional<std::int64_t> world() const;  // where the scenario tells it
-  std::int64_t nodes() const;                 // 1 where it does not
+  std::optional<std::int64_t> nodes() const;
 
   const Scenario& s;
 

@@ -8,6 +8,7 @@ root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." && pwd)
 folder=$(readlink -f "${1:?usage: run.sh FOLDER SECONDS [TARGET...]}") seconds=${2:?seconds}
 shift 2
 all=(topology graph nccl_tests_log measured calibration kineto trace_summary chakra fabric tuner_csv machine schedule scenario profile hf_config)
+all=(topology graph nccl_tests_log measured calibration kineto tuner_csv machine schedule scenario profile hf_config job)
 (($#)) || set -- "${all[@]}"
 
 seeds() {  # files a target begins with
@@ -22,6 +23,7 @@ seeds() {  # files a target begins with
     schedule) find "$root/tests/unit/strategies/golden" -name '*.txt' ;;
     scenario) find "$root/examples" -name '*.toml' ;;
     profile) find "$root/sim/kernels/profiles" -name '*.toml' ;;
+    job) find "$root/tests/interop/data" "$root/examples/jobs" -type f -not -name '*.md' ;;
     hf_config) find "$root/tests" "$root/models" -name '*.json' ;;
   esac
 }
