@@ -42,6 +42,7 @@ string(
   libspdlog-dev
   libfmt-dev
   libtomlplusplus-dev
+  libyaml-cpp-dev
   libcli11-dev
   nlohmann-json3-dev
   libpugixml-dev

@@ -229,7 +229,8 @@ void read_zero(Section& root) {
 }
 
 // true, false, or nothing where the key is absent or "auto" (which `autos` then counts).
-std::optional<Fact<bool>> enabled(Section& root, Section::Names names, int& autos, Source& which) {
+std::optional<Fact<bool>> enabled(Section& root, Section::Names names, int& autos, Source& which,
+                                  bool& is_bf16) {
   if (!root.has(names)) {
     root.take(names);
     return std::nullopt;
@@ -247,6 +248,10 @@ std::optional<Fact<bool>> enabled(Section& root, Section::Names names, int& auto
   std::optional<Section> section = root.section(names);
   if (!section) return std::nullopt;
   std::optional<Fact<bool>> on;
+  // GPT-NeoX's "fp16": {"enabled": true, "type": "bfloat16"}.
+  if (const auto type = section->word({"type"})) {
+    if (choice(*type, {"fp16", "float16", "bf16", "bfloat16"}).starts_with("b")) is_bf16 = true;
+  }
   if (section->is_auto({"enabled"})) {
     section->take({"enabled"});
     ++autos;
@@ -268,7 +273,7 @@ std::optional<Fact<bool>> enabled(Section& root, Section::Names names, int& auto
                        "hysteresis", "min_loss_scale", "consecutive_hysteresis", "opt_level",
                        "fp16_master_weights_and_grads", "bf16_master_weights_and_grads",
                        "bf16_optimizer_states", "immediate_grad_update", "check_grad_overflow",
-                       "type"});
+                       "fp16", "bf16", "precision"});
   section->close();
   return on;
 }
@@ -277,8 +282,9 @@ void read_dtype(Section& root) {
   Job& job = root.job();
   int autos = 0;
   Source which;
-  const auto bf16 = enabled(root, {"bf16", "bfloat16"}, autos, which);
-  const auto fp16 = enabled(root, {"fp16"}, autos, which);
+  bool of_bf16 = true, of_fp16 = false;  // whether the table's dtype is bf16
+  const auto bf16 = enabled(root, {"bf16", "bfloat16"}, autos, which, of_bf16);
+  const auto fp16 = enabled(root, {"fp16"}, autos, which, of_fp16);
   if (bf16 && fp16 && bf16->value && fp16->value) {
     throw InputError(fp16->source.where,
                      fmt::format("fp16 and bf16 ({}) are both enabled; accepted: one of them",
@@ -287,7 +293,7 @@ void read_dtype(Section& root) {
   if (bf16 && bf16->value) {
     job.dtype = {"bf16", bf16->source};
   } else if (fp16 && fp16->value) {
-    job.dtype = {"fp16", fp16->source};
+    job.dtype = {of_fp16 ? "bf16" : "fp16", fp16->source};
   } else if (autos > 0) {
     job.asked.push_back({"precision", which.where,
                          "\"auto\" is the Trainer's bf16 or fp16; give --precision bf16-master, "

@@ -113,6 +113,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
                                           "the file as the script leaves it",
                                           word.substr(0, 60)));
     }
+    if (position >= text_.size()) throw InputError(where, "not valid JSON: it ends too early");
     throw InputError(where, fmt::format("not valid JSON at '{}'",
                                         shown(text_scalar(word.empty() ? last : word, 0))));
   }
@@ -172,7 +173,6 @@ Value parse_json(const std::string& text, const std::string& file) {
   Handler handler(text, file, state);
   const char* begin = text.data();
   const char* end = begin + text.size();
-  if (text.starts_with("\xEF\xBB\xBF")) begin += 3;
   const bool read = nlohmann::json::sax_parse(CountingIterator(begin, &state),
                                               CountingIterator(end, &state), &handler);
   if (!read) {

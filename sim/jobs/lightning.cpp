@@ -11,11 +11,12 @@
 // under DDP. FSDPStrategy with "bf16-mixed" gathers fp32 parameters and autocasts, which is not
 // simulated. The rest of such files (model, data, callbacks) is the program's own and is not read.
 //
-// litgpt chooses by itself: FSDP1 with full sharding over more than one device, a unit a block,
-// checkpointing on, gradients not reduced between micro-batches.
+// litgpt chooses by itself over more than one device: FSDP1, a unit a block, full sharding with
+// checkpoints where it finetunes, hybrid sharding without where it pretrains.
 //
 // Source: lightning 2.x strategies/fsdp.py, ddp.py, deepspeed.py, plugins/precision/fsdp.py; litgpt
-// finetune/full.py. Tested by tests/unit/jobs/readers_test.cpp and, file by file, tests/interop.
+// finetune/full.py, pretrain.py. Tested by tests/unit/jobs/readers_test.cpp and, file by file,
+// tests/interop.
 
 #include <fmt/format.h>
 
@@ -302,6 +303,17 @@ void read_lightning(const Value& root_value, Job& job) {
       const std::string partly =
           "a part of the parameters is frozen or adapted; stepcast's step trains all of them";
       model->refuse_any({"freeze_params", "freeze", "lora", "peft"}, partly);
+      // NeMo's Megatron models say batches and degrees here.
+      refuse_degree(*model, {"tensor_model_parallel_size"}, "tensor-parallel");
+      refuse_degree(*model, {"pipeline_model_parallel_size"}, "pipeline-parallel");
+      refuse_degree(*model, {"context_parallel_size"}, "context-parallel");
+      job.global_batch = model->integer({"global_batch_size"}, 1, 1e12);
+      if (job.global_batch) job.accumulation.reset();
+      const auto micro = model->integer({"micro_batch_size"}, 1, 1e9);
+      if (micro) job.micro_batch = micro;
+      if (const auto length = model->integer({"encoder_seq_length", "max_seq_length"}, 1, 1e9)) {
+        job.set("seq_len", &Scenario::seq_len, length->value, length->source);
+      }
     }
     for (const auto& [key, value] : root_value.entries) {
       if (key != "trainer") job.irrelevant.push_back(key);
@@ -323,13 +335,15 @@ void read_litgpt(const Value& root_value, Job& job) {
   const auto devices = read_devices(root);
   const auto nodes = root.integer({"num_nodes"}, 1, 1e6);
   set_world(job, devices, nodes);
-  const std::int64_t gpus =
-      (devices && devices->value > 0 ? devices->value : 1) * (nodes ? nodes->value : 1);
-  const Source own = standard(job, "litgpt's choice over more than one device");
-  if (gpus > 1) {
+  // Nothing said of devices, or "auto": all of the machine's.
+  const bool many = !devices || devices->value != 1 || (nodes && nodes->value > 1);
+  const bool pretraining = root.has({"model_name"}) && !root.has({"checkpoint_dir"});
+  if (many) {
+    const Source own = standard(job, "litgpt's choice over more than one device");
     job.set("strategy", &Scenario::strategy, std::string("fsdp1"), own);
-    job.set("sharding_strategy", &Scenario::sharding_strategy, std::string("FULL_SHARD"), own);
-    job.set("checkpointing", &Scenario::checkpointing, std::string("full"), own);
+    job.set("sharding_strategy", &Scenario::sharding_strategy,
+            std::string(pretraining ? "HYBRID_SHARD" : "FULL_SHARD"), own);
+    if (!pretraining) job.set("checkpointing", &Scenario::checkpointing, std::string("full"), own);
   } else {
     job.set("strategy", &Scenario::strategy, std::string("ddp"),
             standard(job, "one device: nothing is sharded"));

@@ -51,7 +51,8 @@ void read_nanotron(const Value& root_value, Job& job) {
       factory->close();
     }
     optimizer->irrelevant({"learning_rate_scheduler", "weight_decay",
-                           "weight_decay_exclude_named_params", "finetuning_adam_*"});
+                           "weight_decay_exclude_named_params", "finetuning_adam_*", "adam_*",
+                           "torch_adam_is_fused", "name"});
     optimizer->close();
   }
   job.set("strategy", &Scenario::strategy, zero, from);

@@ -97,7 +97,9 @@ void settle_model(const Facts& facts, Combined& all) {
         "config.json, or a name of `stepcast list models`",
         shown(text_scalar(facts.model->value, 0)));
   } else if (!facts.sizes.empty()) {
-    asked.where = facts.sizes.begin()->second.source.where;
+    const auto hidden = facts.sizes.find("hidden");
+    const auto& first = hidden == facts.sizes.end() ? facts.sizes.begin()->second : hidden->second;
+    asked.where = first.source.where;
     asked.sentence = fmt::format(
         "no model of the catalog has these sizes ({}); give --model with a "
         "config.json or a model's TOML",

@@ -276,7 +276,10 @@ void read_trainer(const Value& root, Job& job) {
                                false});
   }
   if (section.has({"sample_packing", "packing"})) section.irrelevant({"sample_packing", "packing"});
-  section.refuse_any({"rl"}, "reinforcement learning, which generates too, is not simulated");
+  section.refuse_any({"rl", "use_vllm", "num_generations", "reward_funcs"},
+                     "reinforcement learning, which generates too, is not simulated");
+  section.refuse_any({"beta", "loss_type"},
+                     "preference optimization, which runs a reference model too, is not simulated");
   if (const auto stage = section.word({"stage"}); stage && job.kind == Kind::llama_factory) {
     const std::string kind = choice(*stage, {"pt", "sft", "rm", "ppo", "dpo", "kto"});
     if (kind != "pt" && kind != "sft") {

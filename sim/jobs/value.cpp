@@ -148,6 +148,7 @@ ParsedValue parse_value(const std::string& text, const std::string& file) {
     throw InputError({.file = file, .line = 0, .key = ""},
                      "is not text; accepted: a job file in JSON, YAML or TOML");
   }
+  if (text.starts_with("\xEF\xBB\xBF")) return parse_value(text.substr(3), file);
   const std::string_view line = first_line(text);
   if (line.empty()) {
     throw InputError({.file = file, .line = 0, .key = ""},
