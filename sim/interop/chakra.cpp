@@ -11,7 +11,7 @@
 #include <unordered_set>
 
 #include "base/error.hpp"
-#include "chakra.pb.h"
+#include "sim/interop/chakra.pb.h"
 
 namespace stepcast {
 

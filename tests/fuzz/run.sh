@@ -7,8 +7,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." && pwd)
 folder=$(readlink -f "${1:?usage: run.sh FOLDER SECONDS [TARGET...]}") seconds=${2:?seconds}
 shift 2
-all=(topology graph nccl_tests_log measured calibration kineto trace_summary chakra fabric tuner_csv machine schedule scenario profile hf_config)
-all=(topology graph nccl_tests_log measured calibration kineto tuner_csv machine schedule scenario profile hf_config job)
+all=(topology graph nccl_tests_log measured calibration kineto trace_summary chakra fabric tuner_csv machine schedule scenario profile hf_config job)
 (($#)) || set -- "${all[@]}"
 
 seeds() {  # files a target begins with

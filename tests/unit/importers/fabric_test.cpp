@@ -161,7 +161,7 @@ TEST_CASE("ibnetdiscover: a NIC a leaf is rails, and a leaf's links give the ove
   CHECK(to_toml(apart) == "fabric = \"rail_only\"\nnetwork = \"infiniband\"\nnic_gbps = 50\n");
 }
 
-TEST_CASE("ibnetdiscover: both NICs on one leaf are leaf and spine; storage hosts are left out") {
+TEST_CASE("ibnetdiscover: both NICs on one leaf are leaf and spine, storage hosts are left out") {
   const ImportedFabric f = Discovered()
                                .add(1, {{"n1", 0}, {"n1", 1}, {"n2", 0}, {"n2", 1}}, {9, 9, 9, 9})
                                .add(2, {{"n3", 0}, {"n3", 1}, {"n4", 0}, {"n4", 1}}, {9, 9, 9, 9})

@@ -59,7 +59,7 @@ TEST_CASE("a schedule as an execution trace runs as long as the schedule does") 
   CHECK(makespan(later) == 18005);
 }
 
-TEST_CASE("a collective has its kind, its rank's bytes and its group; a kernel its time") {
+TEST_CASE("a collective has its kind, its rank's bytes and its group, a kernel its time") {
   const Schedule schedule = small_step();
   const std::vector<ChakraNode> nodes =
       read_chakra(to_chakra(schedule, 0, 0, 3, times_of(schedule, 0)), "small.3.et");
