@@ -113,10 +113,11 @@ Run add(CLI::App& command) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000'000}))
       ->group(group);
   command
-      .add_option("--keep", o->keep,
-                  "knobs that stay as they are said: strategy, checkpointing, micro_batch, "
-                  "accumulation, shard_group, reshard_after_forward, bucket_cap_mb, "
-                  "reduce_bucket_size")
+      .add_option(
+          "--keep", o->keep,
+          "knobs that stay as they are said: strategy, checkpointing, micro_batch, "
+          "accumulation, accumulation_sync, shard_group, reshard_after_forward, bucket_cap_mb, "
+          "reduce_bucket_size")
       ->option_text("KEY,...")
       ->delimiter(',')
       ->allow_extra_args(false)

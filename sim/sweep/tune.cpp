@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::size_t confirmed_best = 24;
 constexpr std::size_t sized_best = 3;
+constexpr double not_worth_saying = 0.001;  // of the rate
 constexpr int direct_tries = 36, simplex_tries = 24;
 constexpr int scale_points = 49;  // of the ranges within 1 and 5 %: a tenth of a decade apart
 
@@ -180,6 +181,7 @@ class Tuner {
       }
       return place->second;
     };
+    const Tried by_default = tried;
     using Rate = std::function<double(double)>;
     const Rate objective = rate_at;
     const nlopt::vfunc call = [](const std::vector<double>& x, std::vector<double>&, void* data) {
@@ -204,6 +206,8 @@ class Tuner {
     } catch (const nlopt::roundoff_limited&) {
       // as good as it gets
     }
+    // A size that nobody can tell from the default is the default.
+    if (by_default.rate >= (1 - not_worth_saying) * tried.rate) tried = by_default;
   }
 
   // ---- what the winner stands beside
@@ -213,7 +217,14 @@ class Tuner {
       tuned_.given_strategy = "fsdp2";
       scenario_key("strategy").set(given, "fsdp2", {.file = "tune", .line = 0, .key = ""});
     }
-    tuned_.given = work("compared", {given}, "fluid").front();
+    const std::optional<Scenario> alike = knobs_.at_global_batch(given);
+    if (alike) {
+      tuned_.given = work("compared", {*alike}, "fluid").front();
+      return;
+    }
+    tuned_.given.scenario = given;
+    tuned_.given.result.state = "refused";
+    tuned_.given.result.why = "its micro-batch does not divide the global batch";
   }
 
   Alternative alternative(const std::string& value, const Tried& tried) const {

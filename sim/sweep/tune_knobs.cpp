@@ -16,6 +16,10 @@ constexpr const char* strategies[] = {"ddp", "zero1", "zero2", "zero3", "fsdp2",
 
 Where here() { return {.file = "tune", .line = 0, .key = ""}; }
 
+bool is_zero(StrategyKind kind) {
+  return kind == StrategyKind::zero1 || kind == StrategyKind::zero2 || kind == StrategyKind::zero3;
+}
+
 void set(Scenario& s, const char* key, const std::string& value) {
   scenario_key(key).set(s, value, here());
 }
@@ -24,8 +28,9 @@ void set(Scenario& s, const char* key, const std::string& value) {
 
 const std::vector<std::string>& tuned_keys() {
   static const std::vector<std::string> keys{
-      "strategy",    "checkpointing",         "micro_batch",   "accumulation",
-      "shard_group", "reshard_after_forward", "bucket_cap_mb", "reduce_bucket_size"};
+      "strategy",          "checkpointing", "micro_batch",           "accumulation",
+      "accumulation_sync", "shard_group",   "reshard_after_forward", "bucket_cap_mb",
+      "reduce_bucket_size"};
   return keys;
 }
 
@@ -73,6 +78,14 @@ std::vector<std::string> Knobs::values(const std::string& key, const Scenario& s
   if (key == "strategy") return {std::begin(strategies), std::end(strategies)};
   if (key == "checkpointing") return {"none", "selective", "full"};
   if (key == "reshard_after_forward") return {"true", "false"};
+  if (key == "accumulation_sync") {
+    // Full gradients kept until the last micro-batch, or reduced after each. DeepSpeed's stages
+    // have no choice.
+    const bool several = options_.global_batch || given_.accumulation.value_or(1) > 1;
+    if (!several || strategy.kind == StrategyKind::dp || is_zero(strategy.kind)) return {};
+    if (strategy.kind == StrategyKind::hsdp) return {"last", "every", "reduce_scatter_every"};
+    return {"last", "every"};
+  }
   std::vector<std::string> list;
   if (key == "micro_batch") {
     // 1, 2, 3, 4, 6, 8, 12, ...; with a global batch those that divide a GPU's part of it.
@@ -94,25 +107,25 @@ std::vector<std::string> Knobs::values(const std::string& key, const Scenario& s
   return list;
 }
 
-// With the accumulation that the global batch asks for.
+// With the accumulation that the global batch asks for, and nothing that has no meaning then.
 std::optional<Scenario> Knobs::finished(Scenario s) const {
   const StrategyChoice strategy = resolve_strategy(s);
   for (const ScenarioKey& key : scenario_keys()) {
     if (key.is_set(s) && !strategy_takes(key.name(), strategy)) key.reset(s);
   }
-  if (!options_.global_batch) return s;
-  const std::int64_t part = *options_.global_batch / world_;
-  if (kept("accumulation")) {
-    const std::int64_t times = s.accumulation.value_or(1);
-    if (part % times != 0) return std::nullopt;
-    set(s, "micro_batch", std::to_string(part / times));
-    return s;
+  if (options_.global_batch) {
+    const std::int64_t part = *options_.global_batch / world_;
+    const bool follows = kept("accumulation");  // which of the two
+    const std::int64_t said = follows ? s.accumulation.value_or(1) : s.micro_batch.value_or(1);
+    if (part % said != 0) return std::nullopt;
+    set(s, follows ? "micro_batch" : "accumulation", std::to_string(part / said));
   }
-  const std::int64_t micro = s.micro_batch.value_or(1);
-  if (part % micro != 0) return std::nullopt;
-  set(s, "accumulation", std::to_string(part / micro));
+  const bool one = s.accumulation.value_or(1) == 1 || is_zero(strategy.kind);
+  if (one && !kept("accumulation_sync")) scenario_key("accumulation_sync").reset(s);
   return s;
 }
+
+std::optional<Scenario> Knobs::at_global_batch(const Scenario& s) const { return finished(s); }
 
 std::vector<Scenario> Knobs::combinations() const {
   std::vector<Scenario> list{base_};
@@ -124,7 +137,8 @@ std::vector<Scenario> Knobs::combinations() const {
       list.push_back(std::move(s));
     }
   }
-  for (const char* key : {"checkpointing", "shard_group", "reshard_after_forward", "micro_batch"}) {
+  for (const char* key : {"checkpointing", "shard_group", "reshard_after_forward",
+                          "accumulation_sync", "micro_batch"}) {
     std::vector<Scenario> next;
     for (const Scenario& s : list) {
       const std::vector<std::string> choice = values(key, s);
@@ -159,10 +173,9 @@ std::optional<Scenario> Knobs::with(const Scenario& s, const std::string& key,
 std::optional<Knobs::Size> Knobs::size_of(const Scenario& s) const {
   const StrategyKind kind = resolve_strategy(s).kind;
   if (kind == StrategyKind::ddp && !kept("bucket_cap_mb")) return Size{"bucket_cap_mb", 1};
-  const bool zero =
-      kind == StrategyKind::zero1 || kind == StrategyKind::zero2 || kind == StrategyKind::zero3;
   // In elements, two bytes each as DeepSpeed reduces them by default.
-  if (zero && !kept("reduce_bucket_size")) return Size{"reduce_bucket_size", 2.0 / (1 << 20)};
+  if (is_zero(kind) && !kept("reduce_bucket_size"))
+    return Size{"reduce_bucket_size", 2.0 / (1 << 20)};
   return std::nullopt;
 }
 
@@ -171,6 +184,7 @@ std::string Knobs::by_default(const std::string& key, const Scenario& s) const {
   if (of.is_set(given_) && strategy_takes(key, resolve_strategy(s))) return of.text(given_);
   if (key == "strategy") return "";
   if (key == "checkpointing") return "none";
+  if (key == "accumulation_sync") return "last";
   if (key == "micro_batch" || key == "accumulation") return "1";
   if (key == "reshard_after_forward") return "true";
   if (key == "bucket_cap_mb") return "25";

@@ -21,6 +21,9 @@ class Knobs {
   // where the two cannot go together.
   std::optional<Scenario> with(const Scenario& s, const std::string& key,
                                const std::string& value) const;
+  // The scenario with micro-batch and accumulation as the global batch asks for; nothing where they
+  // do not make it up.
+  std::optional<Scenario> at_global_batch(const Scenario& s) const;
   // Values of a knob that is a choice; none: it is kept, or the strategy has not got it.
   std::vector<std::string> values(const std::string& key, const Scenario& s) const;
   bool kept(const std::string& key) const;

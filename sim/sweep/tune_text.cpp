@@ -122,8 +122,10 @@ std::string to_text(const Tuned& t) {
   text += folded("given: ", said(t.given.scenario) + base);
   if (t.given.rate > 0) {
     text += folded("       ", speed(t, t.given.result));
-    text += fmt::format("       loses {} of the best's throughput\n",
-                        percent(1 - t.given.rate / t.best.rate));
+    const double lost = 1 - t.given.rate / t.best.rate;
+    text += lost >= 0 ? fmt::format("       loses {} of the best's throughput\n", percent(lost))
+                      : fmt::format("       {} faster: it has values that were not tried\n",
+                                    percent(-lost));
   } else {
     text += folded("       ", t.given.result.state == "ok" ? "leaves too little memory free"
                                                            : t.given.result.why);
