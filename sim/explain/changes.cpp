@@ -61,7 +61,9 @@ class Ideas {
 
   void strategies() {
     for (const char* name : {"ddp", "zero1", "zero2", "fsdp2", "hsdp"}) {
-      if (now_.strategy == name || (name == std::string("hsdp") && now_.nodes == 1)) continue;
+      // Within one node, or with one GPU a node, HSDP is FSDP2 or DDP by another name.
+      const bool groups = now_.nodes > 1 && now_.gpus_per_node > 1;
+      if (now_.strategy == name || (name == std::string("hsdp") && !groups)) continue;
       strategy(name, name);
     }
     if (now_.strategy != "fsdp2" && now_.strategy != "hsdp") strategy("fsdp2", "fsdp2", true);
