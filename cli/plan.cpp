@@ -75,6 +75,7 @@ PlanQuestion question_of(const Options& o, const ScenarioFlags& flags) {
   PlanQuestion q;
   q.scenario = flags.read(o.file);
   q.amount = o.amount ? o.amount : o.images;
+  q.of_images = o.images.has_value();
   q.deadline_days = o.deadline;
   q.budget_usd = o.budget;
   q.machines = o.machines;
@@ -111,12 +112,6 @@ int run(const Options& options, const ScenarioFlags& flags) {
     };
   }
   const Plan result = plan(question);
-  if (options.images && !result.images) {
-    throw InputError(flag("--images"), "the model takes tokens; accepted: --tokens");
-  }
-  if (options.amount && result.images) {
-    throw InputError(flag("--tokens"), "the model takes images; accepted: --images");
-  }
   print(options.json ? to_json(result) : to_text(result));
   if (result.points.empty()) {
     throw InfeasibleError(

@@ -54,8 +54,13 @@ std::string bucket_words(const BucketSide& b, Seconds now) {
           "Buckets of {:g} MiB are on the large side: overlap is lost because they "
           "fill late; {}.",
           b.mib, numbers);
-    case BucketSide::Side::flat:
-      return fmt::format("The bucket size of {:g} MiB hardly matters here: {}.", b.mib, numbers);
+    case BucketSide::Side::flat: {
+      const bool flat = std::max(b.smaller, b.larger) < 1.01 * now;
+      return fmt::format(
+          "Buckets of {:g} MiB {}: {}.", b.mib,
+          flat ? "are as good as any, the size hardly matters here" : "are near the best size",
+          numbers);
+    }
   }
   return "";
 }

@@ -45,6 +45,7 @@ Json next_json(const NextNode& n) {
           {"rate_gain", n.rate_gain},
           {"share", n.share},
           {"days_saved", n.days_saved},
+          {"amount_added", n.amount_added},
           {"cost_added_usd", or_null(n.cost_added)}};
 }
 

@@ -151,6 +151,11 @@ Plan begun(const PlanQuestion& q) {
   plan.model = model.name;
   plan.parameters = model.parameter_elements();
   plan.images = takes_images(model.architecture.family);
+  if (q.amount && q.of_images != plan.images) {
+    throw at_flag(q.of_images ? "--images" : "--tokens",
+                  plan.images ? "the model takes images; accepted: --images"
+                              : "the model takes tokens; accepted: --tokens");
+  }
   if (!plan.images) {
     plan.seq_len = s.seq_len.value_or(model.architecture.max_positions);
   } else if (q.global_batch_tokens || q.tuned_batch_tokens) {
@@ -236,7 +241,6 @@ void add_next(Plan& plan, const Space& space, const std::vector<Machine>& nodes,
   for (std::size_t i = 0; i < shown.size(); ++i) {
     PlanPoint& p = at(shown[i]);
     const PlannedMachine& m = plan.machines[static_cast<std::size_t>(p.trial.choice.machine)];
-    if (m.name.empty()) continue;
     if (nodes[static_cast<std::size_t>(p.trial.choice.machine)].nics.empty()) {
       p.next.why_not = "the machine has no NIC";
       continue;
@@ -256,6 +260,7 @@ void add_next(Plan& plan, const Space& space, const std::vector<Machine>& nodes,
     p.next.rate_gain = with.rate - p.rate;
     p.next.share = p.next.rate_gain / (p.rate / p.trial.choice.nodes);
     p.next.days_saved = p.days - with.days;
+    p.next.amount_added = with.amount - p.amount;
     if (p.cost && with.cost) p.next.cost_added = *with.cost - *p.cost;
   }
 }

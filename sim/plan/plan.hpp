@@ -55,7 +55,8 @@ inline constexpr double gpu_mtbf_hours = 54.0 * 24 * 16384 / 419;
 
 struct PlanQuestion {
   Scenario scenario;  // the model; what it fixes (strategy, micro_batch, ...) is not searched
-  std::optional<double> amount;  // tokens, or images
+  std::optional<double> amount;  // tokens, or images ...
+  bool of_images = false;        // ... as the user meant it
   std::optional<double> deadline_days, budget_usd;
   std::vector<std::string> machines;  // names or paths; empty: the catalog
   std::int32_t most_nodes = 64;
@@ -76,6 +77,7 @@ struct NextNode {
   double rate_gain = 0;    // tokens (images) a second
   double share = 0;        // of what a node brings on average so far
   double days_saved = 0;
+  double amount_added = 0;           // where no amount is asked for
   std::optional<double> cost_added;  // USD; below 0: saved
   std::string why_not;               // a world that the strategy refuses, the global batch
 };

@@ -110,6 +110,7 @@ MachineSearch Searcher::search(const std::string& name, std::int32_t index) {
   const Sized sized{machine, used,
                     (1 - space_.headroom) * static_cast<double>(machine.gpu.memory_bytes)};
   bool any_size = false;
+  std::string refusal;
   for (const std::int32_t nodes : space_.nodes) {
     if (nodes > 1 && machine.nics.empty()) continue;
     any_size = true;
@@ -131,7 +132,13 @@ MachineSearch Searcher::search(const std::string& name, std::int32_t index) {
         base.checkpointing = level;
         for (const Choice& c : choices(name, base, sized, result)) {
           const double samples = static_cast<double>(c.micro_batch * c.accumulation) * nodes * used;
-          list.push_back({c, samples / screened(name, c, result.counts)});
+          try {
+            list.push_back({c, samples / screened(name, c, result.counts)});
+          } catch (const InputError& error) {  // a GPU without the type, a network without a route
+            refusal = error.what();
+          } catch (const InfeasibleError& error) {
+            refusal = error.what();
+          }
         }
       }
     }
@@ -151,6 +158,8 @@ MachineSearch Searcher::search(const std::string& name, std::int32_t index) {
   }
   if (!any_size) {
     result.why_not = "has no NIC, so one node at most";
+  } else if (result.best.empty() && !refusal.empty()) {
+    result.why_not = refusal;
   } else if (result.best.empty() && result.least_peak == 0) {
     result.why_not = "no configuration keeps to the global batch, or the GPU has no such dtype";
   } else if (result.best.empty()) {

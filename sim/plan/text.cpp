@@ -25,6 +25,15 @@ std::string short_number(double value) {
                         : grouped(value);
 }
 
+// An amount in the unit that suits `like`: "447" and "B" for 447e9.
+std::pair<std::string, std::string> scaled(double amount, double like) {
+  constexpr std::pair<double, const char*> units[] = {{1e12, "T"}, {1e9, "B"}, {1e6, "M"}};
+  for (const auto& [size, name] : units) {
+    if (like >= size) return {short_number(amount / size), name};
+  }
+  return {grouped(amount), ""};
+}
+
 std::string money(const std::optional<double>& usd) { return usd ? grouped(*usd) : "no price"; }
 
 std::string energy(const std::optional<double>& kwh) {
@@ -40,16 +49,19 @@ std::string batch_words(const Choice& c) {
                             : fmt::format("{}", c.micro_batch);
 }
 
-std::string next_words(const PlanPoint& p, const char* unit) {
+std::string next_words(const Plan& plan, const PlanPoint& p) {
+  const char* unit = plan.unit();
   const NextNode& n = p.next;
   if (n.nodes == 0) return n.why_not.empty() ? "" : "no further node: " + n.why_not;
   std::string text =
       fmt::format("a further node: {}{} {}/s, {} of its share", n.rate_gain < 0 ? "-" : "+",
                   human_count(std::abs(n.rate_gain)), unit, percent(n.share));
-  if (n.days_saved != 0) {
-    text += fmt::format(", {} days {}", short_number(std::abs(n.days_saved)),
-                        n.days_saved > 0 ? "less" : "more");
+  if (!plan.asked.amount) {
+    return text + fmt::format(", {} {} {} in all", human_count(std::abs(n.amount_added)), unit,
+                              n.amount_added < 0 ? "less" : "more");
   }
+  text += fmt::format(", {} days {}", short_number(std::abs(n.days_saved)),
+                      n.days_saved >= 0 ? "less" : "more");
   if (n.cost_added) {
     text += fmt::format(", {} USD {}", grouped(std::abs(*n.cost_added)),
                         *n.cost_added >= 0 ? "more" : "less");
@@ -109,22 +121,26 @@ class Page {
 
   void columns(const char* title) {
     text_ += fmt::format("\n{}\n", title);
-    text_ += fmt::format("{:>4} {:<24}{:>5}{:>11}{:>9}{:>9}{:>14}{:>13}{:>9}\n", "", "machine",
+    text_ += fmt::format("{:>4} {:<24}{:>5}{:>10}{:>9}{:>9}{:>14}{:>12}{:>8}\n", "", "machine",
                          "nodes", std::string(p_.unit()) + "/s", "MFU",
                          p_.asked.amount ? "days" : "amount", "8 in 10", "USD", "MWh");
   }
 
   void row(int number, const PlanPoint& p) {
     const bool days = p_.asked.amount.has_value();
+    std::string middle = short_number(p.days);
     std::string range = span(p.days_low, p.days_high);
     if (!days) {  // the faster step trains more
       const double k = p.amount * p.trial.step;
-      range = fmt::format("{}-{}", human_count(k / p.trial.high), human_count(k / p.trial.low));
+      const auto [number_of, unit] = scaled(p.amount, p.amount);
+      middle = number_of + " " + unit;
+      range =
+          scaled(k / p.trial.high, p.amount).first + "-" + scaled(k / p.trial.low, p.amount).first;
     }
-    text_ += fmt::format(
-        "{:>3}{} {}{:>5}{:>11}{:>9}{:>9}{:>14}{:>13}{:>9}\n", number, p.meets ? ' ' : '!',
-        padded(p.machine, 24), p.trial.choice.nodes, human_count(p.rate), percent(p.trial.mfu),
-        days ? short_number(p.days) : human_count(p.amount), range, money(p.cost), energy(p.kwh));
+    text_ += fmt::format("{:>3}{} {}{:>5}{:>10}{:>9}{:>9}{:>14}{:>12}{:>8}\n", number,
+                         p.meets ? ' ' : '!', padded(p.machine, 24), p.trial.choice.nodes,
+                         human_count(p.rate), percent(p.trial.mfu), middle, range, money(p.cost),
+                         energy(p.kwh));
   }
 
   void ranked() {
@@ -147,7 +163,7 @@ class Page {
           fmt::format("{}, micro-batch {}, checkpointing {}; {} of memory free; {}", p.strategy,
                       batch_words(p.trial.choice), checkpointing_name(p.trial.choice.checkpointing),
                       percent(p.headroom), binds(p.trial.shares));
-      const std::string next = next_words(p, p_.unit());
+      const std::string next = next_words(p_, p);
       if (!next.empty()) words += "; " + next;
       text_ += folded("       ", words);
     }
