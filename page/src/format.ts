@@ -5,7 +5,8 @@ const known = (x: unknown): x is number => typeof x === 'number' && Number.isFin
 
 export function grouped(value: unknown, decimals = 0): string {
   if (!known(value)) return dash;
-  return value.toLocaleString('en-US', {minimumFractionDigits: decimals, maximumFractionDigits: decimals});
+  const text = value.toLocaleString('en-US', {minimumFractionDigits: decimals, maximumFractionDigits: decimals});
+  return /^-[0.]+$/.test(text) ? text.slice(1) : text; // no -0.00
 }
 
 // Three or four digits, whatever the size.

@@ -7,6 +7,7 @@ import {read} from './document';
 import {download, h} from './dom';
 import {foot, topbar} from './shell';
 import {startTheme} from './theme';
+import {compareView, explainView} from './views/explain';
 import {genericView} from './views/generic';
 import {planView} from './views/plan';
 import {publishedView} from './views/published';
@@ -21,6 +22,8 @@ const kinds: Record<string, {what: string; view: (document: any) => HTMLElement[
   plan: {what: 'plan', view: planView, name: (d) => `plan for ${d.model}`},
   validate: {what: 'forecast beside a run', view: validateView, name: (d) => `${d.strategy} ${d.model}, forecast and measured`},
   'validate-sweep': {what: 'forecasts beside runs', view: validateSweepView, name: (d) => `${d.key} varied, forecast and measured`},
+  explain: {what: 'explanation', view: explainView, name: (d) => `why ${d.model} takes its time`},
+  compare: {what: 'comparison', view: compareView, name: (d) => `${d.a.name} and ${d.b.name}`},
   published: {what: 'accuracy ledger', view: publishedView, name: () => 'forecasts beside published measurements'},
 };
 

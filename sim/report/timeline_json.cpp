@@ -36,6 +36,7 @@ struct Drawn {
   Shade shade = Shade::host;
   int count = 1;
   Provenance provenance = Provenance::measured;
+  std::array<Seconds, shades.size()> by_shade{};  // of `busy`
 };
 
 class TimelineWriter {
@@ -89,6 +90,13 @@ class TimelineWriter {
                  [static_cast<std::size_t>(op)];
   }
 
+  // Of one shade where one of the two is short, of two shades where both are.
+  static bool folds(const Drawn& last, Seconds begin, Seconds end, Shade shade, Seconds shortest) {
+    if (begin - last.end >= shortest) return false;
+    const bool short_now = end - begin < shortest, short_last = last.end - last.begin < shortest;
+    return last.shade == shade ? short_now || short_last : short_now && short_last;
+  }
+
   std::vector<Drawn> folded(const StepRow& row, Seconds shortest) const {
     std::vector<const Span*> spans = row.spans;
     std::stable_sort(spans.begin(), spans.end(),
@@ -99,17 +107,20 @@ class TimelineWriter {
       const Seconds end = std::min(span->end, view_.end());
       const Shade shade = shade_of(view_.op_of(*span));
       const Provenance provenance = cost_of(*span).provenance;
-      if (!out.empty() && out.back().shade == shade && begin - out.back().end < shortest &&
-          (end - begin < shortest || out.back().end - out.back().begin < shortest)) {
+      if (!out.empty() && folds(out.back(), begin, end, shade, shortest)) {
         Drawn& last = out.back();
         last.end = std::max(last.end, end);
         last.busy += end - begin;
         last.solo += span->solo;
         last.provenance = worse(last.provenance, provenance);
         ++last.count;
+        last.by_shade[static_cast<std::size_t>(shade)] += end - begin;
+        const auto most = std::max_element(last.by_shade.begin(), last.by_shade.end());
+        last.shade = static_cast<Shade>(most - last.by_shade.begin());
         continue;
       }
-      out.push_back({span, begin, end, end - begin, span->solo, shade, 1, provenance});
+      out.push_back({span, begin, end, end - begin, span->solo, shade, 1, provenance, {}});
+      out.back().by_shade[static_cast<std::size_t>(shade)] = end - begin;
     }
     return out;
   }

@@ -3,11 +3,11 @@
 // time, the machine with how busy its links are. docs/page.md describes the documents.
 //
 // Spans go out column by column ("start_us": [...], "length_us": [...]): a quarter of the bytes of
-// an object a span. Neighbours of one shade are folded where they are shorter than the page could
-// show, from a four-thousandth of the step on, and further until at most PageLimits::spans are
-// left; a folded span says of how many it is made, how long they ran together, and carries the
-// worst provenance of them. Memory that changes more often than PageLimits::samples is thinned so
-// that every peak stays: of each run of changes its lowest and its highest.
+// an object a span. Neighbours are folded where they are shorter than the page could show, from a
+// four-thousandth of the step on, and further until at most PageLimits::spans are left; a folded
+// span says of how many it is made and how long they ran together, and carries the shade of most of
+// that time and the worst provenance. Memory that changes more often than PageLimits::samples is
+// thinned so that every peak stays: of each run of changes its lowest and its highest.
 //
 // Example: 32 optimizer kernels of 2 us each in a step of 1 s become one span, "count" 32,
 // "busy_us" 64. Tested by tests/unit/report/timeline_json_test.cpp.

@@ -18,6 +18,7 @@ check('the first step is shown', /\d/.test(first), first);
 
 await settled(() => page.locator('select[name=strategy]').selectOption('ddp'));
 check('DDP brings its bucket size', await page.locator('input[name=bucket_cap_mb]').isVisible());
+check('and no knob of another strategy', !(await page.locator('select[name=sharding_strategy]').isVisible()));
 check('and does not fit this model', /does not fit/.test(await page.locator('.chip').first().innerText()));
 await settled(() => page.locator('select[name=model]').selectOption('gpt2'));
 const gpt2 = await step();

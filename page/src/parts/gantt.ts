@@ -62,7 +62,7 @@ export function gantt(t: Timeline): Gantt {
     const dark = document.documentElement.dataset.theme === 'dark';
     return {
       animation: false,
-      grid: {left, right, top: 8, bottom: 62},
+      grid: {left, right, top: 8, bottom: 62, outerBoundsMode: 'none'},
       tooltip: {
         ...tooltip(),
         formatter: (item: any) => {
@@ -78,7 +78,7 @@ export function gantt(t: Timeline): Gantt {
         axisLabel: {...axis().axisLabel, formatter: (us: number) => `${Number((us * unit.scale).toPrecision(6))}`, showMaxLabel: false},
         name: unit.name,
         nameLocation: 'end',
-        nameGap: 6,
+        nameGap: 4,
       },
       yAxis: {
         ...axis(),

@@ -61,6 +61,33 @@ TEST_CASE("short neighbours of one shade become one span that says how many it i
   CHECK(spans.at("busy_us").at(1).get<double>() == doctest::Approx(64).epsilon(0.01));
 }
 
+TEST_CASE("short neighbours of two shades become one span of the shade that ran longer") {
+  const Schedule schedule = [] {
+    ScheduleBuilder b("two shades", Mesh{1, 1});
+    b.lane("main");
+    const StreamIndex compute = b.stream("compute");
+    b.role("all", 0, 1);
+    b.step("steady");
+    for (int i = 0; i < 1000; ++i) {
+      b.at(Phase::forward);
+      b.compute("compute", compute, {}, {}, {});
+      b.compute("copy_out", compute, {}, {}, {});
+    }
+    return b.take();
+  }();
+  const CostTable costs =
+      costs_by(schedule, [](const Op& op) { return op.verb == Name("compute") ? 3e-3 : 1e-3; });
+  const Json page = drawn(schedule, costs, {.spans = 50, .samples = 4000});
+  CHECK(page.at("spans").at("row").size() <= 50);
+  CHECK(page.at("spans").at("row").size() >= 10);
+  double busy = 0;
+  for (const Json& us : page.at("spans").at("busy_us")) busy += us.get<double>();
+  CHECK(busy == doctest::Approx(4e6));
+  for (const Json& shade : page.at("spans").at("shade")) {
+    CHECK(page.at("legend").at(shade.get<std::size_t>()).at("key") == "fwd");
+  }
+}
+
 TEST_CASE("kernels long enough to see are folded only when there are too many") {
   const Schedule schedule = short_kernels(400);
   const CostTable costs = costs_by(schedule, [](const Op&) { return 1e-3; });
