@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/toml.hpp"
 #include "sim/report/format.hpp"
+#include "sim/report/html_page.hpp"
 
 namespace stepcast::cli {
 namespace {
@@ -105,9 +106,13 @@ void SweepOutput::add_to(CLI::App& command) {
       ->option_text("csv|json|FILE")
       ->group(group);
   command.add_flag("--json", json, "print JSON, schema stepcast.sweep/1")->group(group);
+  command.add_option("--report", report, "also write the points as a page of HTML")
+      ->option_text("FILE")
+      ->group(group);
 }
 
 void SweepOutput::check() const {
+  if (!report.empty()) check_report("--report", report);
   const std::pair<const char*, bool> forms[] = {
       {"--pareto", !pareto.empty()},  {"--group-by", !group_by.empty()},  {"--all", all},
       {"--refused", refused},         {"--json", json && pareto.empty()},  // may say which front
@@ -161,6 +166,7 @@ void show(const SweepOutput& o, const PointTable& table, const RowList& rows) {
   const std::string by = o.by.empty() ? default_by(table, rows) : o.by;
   const RowList choice = fitting(table, confirmed(table, rows));
   const std::vector<std::string> inputs = varied(table, rows);
+  if (!o.report.empty()) write_report(o.report, "sweep", document(o, table, rows));
   if (o.json) {
     print(document(o, table, rows));
   } else if (!o.exported.empty()) {

@@ -16,6 +16,7 @@ struct SweepOutput {
   std::string pareto;    // "X,Y"
   std::string group_by;  // "KEY,KEY"
   std::string exported;  // "csv", "json", or a file that ends so
+  std::string report;    // a page of HTML, beside what is printed
   bool all = false, refused = false, json = false;
 
   void add_to(CLI::App& command);

@@ -5,7 +5,7 @@
 export interface Wrapped {
   kind: string;
   version?: string;
-  document?: any;
+  document?: any; // or, of a large one, `deflated`: zlib's format in base64
 }
 
 export interface Timeline {
@@ -92,7 +92,10 @@ export interface StepDocument {
   scenario_toml: string | null;
 }
 
-export function read(): Wrapped {
-  const element = document.getElementById('document');
-  return JSON.parse(element?.textContent || '{"kind":"none"}');
+export async function read(): Promise<Wrapped> {
+  const page = JSON.parse(document.getElementById('document')?.textContent || '{"kind":"none"}');
+  if (typeof page.deflated !== 'string') return page;
+  const bytes = Uint8Array.from(atob(page.deflated), (character) => character.charCodeAt(0));
+  const text = new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate')));
+  return {...page, deflated: undefined, document: await text.json()};
 }

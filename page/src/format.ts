@@ -3,9 +3,21 @@
 const dash = '–';
 const known = (x: unknown): x is number => typeof x === 'number' && Number.isFinite(x);
 
+// Made once: a formatter costs more than a thousand numbers.
+const formatters = new Map<string, Intl.NumberFormat>();
+function formatted(value: number, least: number, most: number): string {
+  const key = `${least},${most}`;
+  let formatter = formatters.get(key);
+  if (!formatter) {
+    formatter = new Intl.NumberFormat('en-US', {minimumFractionDigits: least, maximumFractionDigits: most});
+    formatters.set(key, formatter);
+  }
+  return formatter.format(value);
+}
+
 export function grouped(value: unknown, decimals = 0): string {
   if (!known(value)) return dash;
-  const text = value.toLocaleString('en-US', {minimumFractionDigits: decimals, maximumFractionDigits: decimals});
+  const text = formatted(value, decimals, decimals);
   return /^-[0.]+$/.test(text) ? text.slice(1) : text; // no -0.00
 }
 
@@ -19,7 +31,7 @@ export function digits(value: unknown, most = 4): string {
 
 // The same without zeros at the end: sizes of links, ticks of axes.
 export const plain = (value: unknown, most = 3): string =>
-  known(value) ? Number(value.toPrecision(most)).toLocaleString('en-US', {maximumFractionDigits: 6}) : dash;
+  known(value) ? formatted(Number(value.toPrecision(most)), 0, 6) : dash;
 
 export interface Quantity {
   value: string;

@@ -27,10 +27,10 @@ const kinds: Record<string, {what: string; view: (document: any) => HTMLElement[
   published: {what: 'accuracy ledger', view: publishedView, name: () => 'forecasts beside published measurements'},
 };
 
-function start(): void {
+async function start(): Promise<void> {
   startTheme();
   const app = document.getElementById('app')!;
-  const page = read();
+  const page = await read();
   if (page.kind === 'serve') {
     serve(app, page);
     return;
@@ -47,4 +47,4 @@ function start(): void {
   app.append(h('main', {class: 'page'}, topbar(known?.what ?? page.kind, json), ...views, foot(page.version)));
 }
 
-start();
+void start();

@@ -1,5 +1,6 @@
 // Tables that sort by a click on a column's head and copy as text that a spreadsheet takes.
 import {copy, h} from './dom';
+import {grouped} from './format';
 
 export type Cell = string | number | boolean | null | undefined;
 
@@ -20,11 +21,12 @@ export interface TableOptions<Row> {
   tools?: boolean;
 }
 
+const collator = new Intl.Collator('en', {numeric: true});
 const compare = (a: Cell, b: Cell): number => {
   const missing = (x: Cell): boolean => x === null || x === undefined || x === '' || Number.isNaN(x);
   if (missing(a) || missing(b)) return missing(a) && missing(b) ? 0 : missing(a) ? 2 : -2; // always last
   if (typeof a === 'number' && typeof b === 'number') return Math.sign(a - b);
-  return Math.sign(String(a).localeCompare(String(b), 'en', {numeric: true}));
+  return Math.sign(collator.compare(String(a), String(b)));
 };
 
 export function table<Row>(columns: Column<Row>[], rows: Row[], options: TableOptions<Row>): HTMLElement {
@@ -87,7 +89,7 @@ export function table<Row>(columns: Column<Row>[], rows: Row[], options: TableOp
         fill();
       },
     },
-    `Show all ${rows.length.toLocaleString('en-US')} rows`,
+    `Show all ${grouped(rows.length)} rows`,
   );
 
   columns.forEach((column, at) => {

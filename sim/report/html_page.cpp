@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 
@@ -18,12 +20,42 @@ namespace {
 
 // Where the document goes; page/index.html has it.
 constexpr std::string_view place = "{\"kind\":\"none\"}";
+constexpr std::size_t large = 1'000'000;  // bytes of JSON from which it is compressed
 
 std::string_view bundle() {
   for (const embedded::File& file : embedded::report()) {
     if (file.name == "page.html") return file.text;
   }
   return {};
+}
+
+std::string base64(std::string_view bytes) {
+  static constexpr char digits[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    std::uint32_t three = 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      three = three << 8 | (at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0u);
+    }
+    for (std::size_t i = 0; i < 4; ++i) {
+      out += at + i > bytes.size() ? '=' : digits[three >> (18 - 6 * i) & 63];
+    }
+  }
+  return out;
+}
+
+// In zlib's format, which browsers undo (DecompressionStream, "deflate").
+std::string deflated(std::string_view text) {
+  uLongf size = compressBound(static_cast<uLong>(text.size()));
+  std::string out(size, '\0');
+  const int failed = compress2(reinterpret_cast<Bytef*>(out.data()), &size,
+                               reinterpret_cast<const Bytef*>(text.data()),
+                               static_cast<uLong>(text.size()), Z_BEST_COMPRESSION);
+  STEPCAST_ASSERT(failed == Z_OK, "zlib has room for what it says");
+  out.resize(size);
+  return out;
 }
 
 }  // namespace
@@ -79,8 +111,12 @@ std::string html_page(std::string_view kind, std::string_view json) {
   std::string out;
   out.reserve(page.size() + json.size() + 100);
   out += page.substr(0, at);
-  out += json_in_html(
-      fmt::format(R"({{"kind":"{}","version":"{}","document":{}}})", kind, version(), json));
+  const std::string head = fmt::format(R"({{"kind":"{}","version":"{}",)", kind, version());
+  if (json.size() <= large) {
+    out += json_in_html(fmt::format(R"({}"document":{}}})", head, json));
+  } else {
+    out += fmt::format(R"({}"deflated":"{}"}})", head, base64(deflated(json)));
+  }
   out += page.substr(at + place.size());
   return out;
 }

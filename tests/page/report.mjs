@@ -2,6 +2,7 @@
 // changes what is shown.
 import {readFileSync, statSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
+import {deflateSync} from 'node:zlib';
 import {browser, check, finish, folder, needHtml, run} from './common.mjs';
 
 needHtml();
@@ -37,6 +38,8 @@ withDocument('sweep.html', 'sweep', {
   best: {by: 'tokens_per_s', points: [5]},
   pareto: {x: 'world_size', y: 'tokens_per_s', points: []},
 });
+// As the program writes a large one.
+writeFileSync(file('large.html'), page.replace(holder, (_, a, __, c) => a + JSON.stringify({kind: 'unheard-of', deflated: deflateSync(JSON.stringify({rows: [{a: 'compressed, and read'}]})).toString('base64')}) + c));
 withDocument('other.html', 'unheard-of', {title: 'x', rows: [{a: 1, b: 'two'}], deep: {c: {d: 3}}});
 
 const chrome = await browser();
@@ -116,6 +119,10 @@ check('a sweep renders without errors', sweep.errors.length === 0, sweep.errors)
 const other = await chrome.open(`file://${file('other.html')}`);
 check('a document of another kind is shown as tables', /two/.test(await other.locator('main').innerText()));
 check('and without errors', other.errors.length === 0, other.errors);
+
+const large = await chrome.open(`file://${file('large.html')}`);
+await large.waitForSelector('td');
+check('a compressed document is read', /compressed, and read/.test(await large.locator('main').innerText()));
 
 await chrome.close();
 finish();

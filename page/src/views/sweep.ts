@@ -2,7 +2,7 @@
 import {axis, chart, tip, tooltip, type Option} from '../chart';
 import {choice} from '../controls';
 import {h} from '../dom';
-import {count, grouped, tick, withUnit, words} from '../format';
+import {count, grouped, plain, tick, withUnit, words} from '../format';
 import {card, headline, kpis} from '../shell';
 import {table, type Column} from '../table';
 import {colour, series} from '../theme';
@@ -20,7 +20,7 @@ interface Varied {
 }
 type Point = Record<string, any> & {inputs: Record<string, any>; state: string; fits: boolean | null; error: string | null};
 
-const text = (value: unknown): string => (value === null || value === undefined ? '–' : typeof value === 'number' ? Number(value.toPrecision(5)).toLocaleString('en-US', {maximumFractionDigits: 6}) : String(value));
+const text = (value: unknown): string => (value === null || value === undefined ? '–' : typeof value === 'number' ? plain(value, 5) : String(value));
 
 function pick(points: Point[], output: Output): Point | null {
   let best: Point | null = null;
@@ -255,7 +255,7 @@ export function sweepView(d: any): HTMLElement[] {
 
   // ---- the front
   const axes = {x: d.pareto?.x ?? 'world_size', y: d.pareto?.y ?? 'tokens_per_s'};
-  const scatter = chart('Points by two outputs, and the front that nothing beats', 380);
+  const scatter = chart('Points by two outputs, and the front that nothing beats', 380, usable.length > 1500 ? 'canvas' : 'svg');
   const frontTools = h('div', {class: 'tools'});
   const judged = outputs.map((o) => ({...o, better: o.better ?? (o.key === 'world_size' ? 'lower' : null)}) as Output).filter((o) => o.better);
   const judgedBy = (key: string): Output => judged.find((o) => o.key === key) ?? judged[0];

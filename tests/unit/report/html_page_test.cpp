@@ -48,4 +48,13 @@ TEST_CASE("a page holds its document once and names its kind") {
   CHECK(page.find(R"("document":{"a":"\u003c/script>"})") != std::string::npos);
   CHECK(page.find(R"({"kind":"none"})") == page.rfind(R"({"kind":"none"})"));
   CHECK(page.size() < 3'000'000);
+
+  // Ten thousand points: 8 MB of text that repeats itself.
+  std::string points = "[";
+  for (int i = 0; i < 10'000; ++i) {
+    points += (i == 0 ? "" : ",") + std::string(800, 'x').insert(0, "\"").append("\"");
+  }
+  const std::string large = html_page("sweep", "{\"points\":" + points + "]}");
+  CHECK(large.size() < 3'000'000);
+  CHECK(large.find("\"deflated\":\"eN") != std::string::npos);  // zlib's head, 78 da
 }
