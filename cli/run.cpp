@@ -162,6 +162,7 @@ Run prepare(const RunCommandOptions& options, const ScenarioFlags& flags) {
                      "is simulated, not run; accepted: stepcast simulate, or a run without it");
   }
   auto f = std::make_shared<Forecast>(forecast(scenario, {.search_change = false}));
+  refuse_replicas(f->resolved, "a run");
   if (options.executor == "nccl")
     return [options, scenario, f] { return run_on_gpus(options, scenario, *f); };
   const std::int64_t ranks = f->report.gpus;

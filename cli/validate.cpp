@@ -86,6 +86,7 @@ Validated validate(const Scenario& scenario, const Options& options) {
     throw InputError(scenario.where("step"), "the steady step is validated; accepted: without it");
   }
   Validated v{forecast(scenario, {.search_change = false}), {}};
+  refuse_replicas(v.forecast.resolved, "a run");
   if (options.gpus != nullptr) {
     v.measured = options.gpus->replay(v.forecast, options.steps);
     return v;

@@ -219,12 +219,10 @@ void composed_work(const Sizes& sizes, const Layer& layer, int number, const Mod
     z.seq = segment.positions;
     z.tokens = z.batch * z.seq;
   }
-  int stacks = 0;
-  int tables = 0;
-  for (const Segment& s : c.segments) {
-    if (s.kind == LayerKind::block) ++stacks;
-    if (s.kind == LayerKind::embedding || s.kind == LayerKind::stem) ++tables;
-  }
+  const int stacks = stacks_of(c);
+  const auto tables = std::count_if(c.segments.begin(), c.segments.end(), [](const Segment& s) {
+    return s.kind == LayerKind::embedding || s.kind == LayerKind::stem;
+  });
   switch (layer.kind) {
     case LayerKind::embedding:
     case LayerKind::stem: return Ends(z, segment).embedding(stacks > tables, work);

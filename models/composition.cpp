@@ -183,7 +183,7 @@ std::optional<SizeProblem> kind_outside(const BlockKind& k) {
   return mlp_outside(k);
 }
 
-constexpr std::int64_t most_tensors = 1ll << 20;
+constexpr std::int64_t most_tensors = 1ll << 18;
 // The largest product of a linear's sizes, so that elements and their bytes stay within 63 bits.
 constexpr double most_elements = 1e15;
 
@@ -313,6 +313,12 @@ std::int64_t widest_of(const Composition& c) {
     }
   }
   return widest;
+}
+
+int stacks_of(const Composition& c) {
+  return static_cast<int>(std::count_if(c.segments.begin(), c.segments.end(), [](const Segment& s) {
+    return s.kind == LayerKind::block;
+  }));
 }
 
 std::int64_t longest_of(const Composition& c) {

@@ -100,6 +100,9 @@ std::vector<ModuleTensor> tensors_of(const std::vector<Module>& modules, const B
 std::int64_t elements_of(const BlockKind& kind, const Architecture& architecture);
 std::int64_t active_elements_of(const BlockKind& kind, const Architecture& architecture);
 
+// Segments of blocks: 2 of an encoder-decoder.
+int stacks_of(const Composition& composition);
+
 // The widest row of any layer, and the longest sequence besides the workload's own.
 std::int64_t widest_of(const Composition& composition);
 std::int64_t longest_of(const Composition& composition);

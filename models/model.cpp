@@ -1,5 +1,7 @@
 #include "models/model.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "models/composition.hpp"
 
@@ -50,6 +52,18 @@ std::int64_t Model::active_parameter_elements() const {
   }
   return parameter_elements() -
          a.layers * (a.experts - a.experts_per_token) * 3 * a.hidden * a.ffn_hidden;
+}
+
+Model share_of(Model model, int replica_gpus) {
+  if (replica_gpus == 1) return model;
+  for (Parameter& parameter : model.parameters) {
+    std::vector<std::int64_t>& shape = parameter.shape;
+    const auto whole = std::find_if(shape.begin(), shape.end(),
+                                    [&](std::int64_t size) { return size % replica_gpus == 0; });
+    std::int64_t& cut = whole != shape.end() ? *whole : shape.front();
+    cut = ceil_div(cut, replica_gpus);
+  }
+  return model;
 }
 
 std::int64_t Model::input_embedding_elements() const {

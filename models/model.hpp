@@ -163,6 +163,9 @@ struct Workload {
   // The head ends with the logits, its output; loss_of() is the rest (nn.DataParallel computes the
   // loss on one GPU for all).
   bool loss_apart = false;
+  // GPUs that share one replica (tensor, pipeline, context parallel): activations and working sets
+  // are a k-th each. Kernels stay the whole model's; their times are then given (replica_step_ms).
+  int replica_gpus = 1;
 };
 
 struct BackwardKernel {
@@ -263,6 +266,10 @@ Model model_from_hf_config(const std::string& path, std::int64_t image_size = 0)
 std::vector<std::string> catalog_models();
 // Throws InputError naming the field when the sizes do not make a model.
 Model build_model(const std::string& name, const Architecture& architecture);
+
+// What one of k GPUs holds of a model that they share: every tensor cut along its first dimension
+// that k divides, else along the first one, rounded up. With k = 1 the model itself.
+Model share_of(Model model, int replica_gpus);
 
 // A model of plain tensors, one layer each: for bucket and padding rules. work_of() gives each a
 // backward kernel of no work that marks its parameter ready, and nothing else.

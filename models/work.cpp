@@ -158,6 +158,15 @@ void mlp_layer(const Sizes& z, const Layer& layer, LayerWork& work) {
   }
 }
 
+// What one of k GPUs of a replica keeps and needs.
+void share(LayerWork& work, int gpus) {
+  for (Bytes* bytes :
+       {&work.saved_activations, &work.weight_copies, &work.recomputed_activations,
+        &work.forward_workspace, &work.backward_workspace, &work.workspace_tensor, &work.output}) {
+    *bytes = ceil_div(*bytes, gpus);
+  }
+}
+
 }  // namespace
 
 void loss_work(const Sizes& z, std::int64_t rows, std::int64_t classes, LayerWork& work) {
@@ -229,6 +238,7 @@ LayerWork work_of(const Model& model, int layer, const Workload& workload) {
     case Family::resnet: resnet_layer(sizes, which, layer, work); break;
     case Family::composed: composed_work(sizes, which, layer, model, work); break;
   }
+  if (workload.replica_gpus > 1) share(work, workload.replica_gpus);
   return work;
 }
 

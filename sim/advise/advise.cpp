@@ -293,6 +293,7 @@ Advice advise(const Scenario& scenario) {
   }
   // The strategy asked for matters to nobody here; what else is wrong shall be said first.
   const Resolved asked = resolve(with_strategy(scenario, "ddp"));
+  refuse_replicas(asked, "advice");
   Advice advice;
   advice.model = asked.step.model.name;
   advice.parameters = asked.step.model.parameter_elements();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "models/composition.hpp"
 #include "sim/advise/candidate.hpp"
 #include "sim/forecast/fit.hpp"
 
@@ -16,7 +17,14 @@ class Question {
  public:
   explicit Question(const Scenario& scenario) : resolved_(resolve(scenario)) {}
 
-  bool is_stack() const { return resolved_.step.model.architecture.layers > 0; }
+  // One stack of blocks that may have more of them; not an encoder and a decoder, nor thousands of
+  // experts' tensors.
+  bool is_stack() const {
+    const Architecture& a = resolved_.step.model.architecture;
+    if (a.layers == 0) return false;
+    if (a.family != Family::composed) return true;
+    return a.experts == 0 && stacks_of(*a.composition) == 1;
+  }
   Bytes capacity() const { return resolved_.cluster.machine.gpu.memory_bytes; }
   int shards() const { return resolved_.step.mesh.shard; }
 

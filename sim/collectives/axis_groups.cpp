@@ -10,13 +10,30 @@
 namespace stepcast {
 namespace {
 
-// Positions of an axis: communicator k has ranks first(k), first(k) + step, ...
+// Positions of an axis: communicator k has ranks first(k), first(k) + step, ... Blocks of
+// size x step ranks hold `step` communicators each.
 struct Layout {
   std::int64_t world, per_node, size, step;
 
-  std::int64_t first(std::int64_t group) const { return step == 1 ? group * size : group; }
-  std::int64_t group_of(std::int64_t rank) const { return step == 1 ? rank / size : rank % step; }
+  std::int64_t first(std::int64_t group) const {
+    return group / step * (size * step) + group % step;
+  }
+  std::int64_t group_of(std::int64_t rank) const {
+    return rank / (size * step) * step + rank % step;
+  }
+  bool one_block() const { return size * step == world; }
 };
+
+Layout layout_of(const Cluster& cluster, Mesh mesh, Axis axis, Siblings siblings) {
+  STEPCAST_ASSERT(
+      static_cast<std::int64_t>(mesh.world_size()) * siblings.count == cluster.world_size,
+      "mesh and cluster differ in size");
+  STEPCAST_ASSERT(siblings.inner >= 1 && siblings.count % siblings.inner == 0,
+                  "neighbours of a replica divide it");
+  Layout l{cluster.world_size, cluster.gpus_per_node, mesh.size(axis), siblings.inner};
+  if (axis == Axis::replicate && mesh.shard > 1) l.step *= mesh.shard;
+  return l;
+}
 
 GpuMask mask_on(const Layout& l, std::int64_t group, std::int64_t node) {
   const std::int64_t begin = std::max(node * l.per_node, l.first(group));
@@ -57,19 +74,22 @@ GroupKind kind_of(const Layout& l, std::int64_t group) {
 
 }  // namespace
 
-AxisGroups groups_of(const Cluster& cluster, Mesh mesh, Axis axis) {
-  STEPCAST_ASSERT(mesh.world_size() == cluster.world_size, "mesh and cluster differ in size");
+std::int64_t group_of(const Cluster& cluster, Mesh mesh, Axis axis, Siblings siblings,
+                      std::int64_t gpu) {
+  return layout_of(cluster, mesh, axis, siblings).group_of(gpu);
+}
+
+AxisGroups groups_of(const Cluster& cluster, Mesh mesh, Axis axis, Siblings siblings) {
   STEPCAST_ASSERT(cluster.gpus_per_node <= 64, "more than 64 GPUs in a node");
-  Layout l{cluster.world_size, cluster.gpus_per_node, mesh.size(axis), 1};
-  if (axis == Axis::replicate && mesh.shard > 1) l.step = mesh.shard;
+  const Layout l = layout_of(cluster, mesh, axis, siblings);
   AxisGroups out;
   out.ranks = static_cast<int>(l.size);
   if (l.size == 1) return out;
   std::map<std::tuple<int, int, std::vector<GpuMask>>, int> known_kinds;
   std::map<std::int64_t, int> kind_of_place;  // where in a node it starts; where the shard starts
   const auto kind_index = [&](std::int64_t group) {
-    const std::int64_t place =
-        l.step > 1 && l.step < l.per_node ? group : l.first(group) % l.per_node;
+    const bool by_start = l.step == 1 || l.step >= l.per_node;
+    const std::int64_t place = by_start ? l.first(group) % l.per_node : group;
     const auto seen = kind_of_place.find(place);
     if (seen != kind_of_place.end()) return seen->second;
     const GroupKind kind = kind_of(l, group);
@@ -80,7 +100,8 @@ AxisGroups groups_of(const Cluster& cluster, Mesh mesh, Axis axis) {
     return at->second;
   };
   const std::int64_t nodes = ceil_div(l.world, l.per_node);
-  const std::int64_t repeat = std::lcm(l.step == 1 ? l.size : l.step, l.per_node) / l.per_node;
+  const bool strided = l.one_block() && l.step > 1;
+  const std::int64_t repeat = std::lcm(strided ? l.step : l.size * l.step, l.per_node) / l.per_node;
   std::map<std::vector<std::pair<int, GpuMask>>, bool> known_nodes;
   const auto note_node = [&](std::int64_t node) {
     std::vector<std::pair<int, GpuMask>> members;

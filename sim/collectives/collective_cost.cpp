@@ -120,7 +120,8 @@ struct Collectives::Impl {
         mesh(m),
         options(std::move(o)),
         constants(nccl::constants(options.nccl_version)) {
-    STEPCAST_ASSERT(m.world_size() == c.world_size, "mesh and cluster differ in size");
+    STEPCAST_ASSERT(m.world_size() * options.siblings.count == c.world_size,
+                    "mesh and cluster differ in size");
     if (!options.searches) options.searches = make_node_searches();
   }
 
@@ -167,7 +168,7 @@ struct Collectives::Impl {
     std::optional<AxisPlan>& slot = plans[static_cast<int>(axis)];
     if (!slot) {
       AxisPlan made;
-      made.groups = groups_of(cluster, mesh, axis);
+      made.groups = groups_of(cluster, mesh, axis, options.siblings);
       for (const GroupKind& kind : made.groups.kinds) made.tuners.push_back(tuner_of(kind));
       slot = std::move(made);
     }
@@ -255,8 +256,7 @@ struct Collectives::Impl {
     std::map<std::int64_t, GpuMask> masks;
     for (int l = 0; l < cluster.ranks_on(broken->node); ++l) {
       const int rank = broken->node * cluster.gpus_per_node + l;
-      const int group =
-          axis == Axis::replicate && mesh.shard > 1 ? rank % mesh.shard : rank / mesh.size(axis);
+      const std::int64_t group = group_of(cluster, mesh, axis, options.siblings, rank);
       masks[group] |= GpuMask{1} << l;
     }
     const auto holds = [&](const NodeGroups& node) {
@@ -319,7 +319,7 @@ void Collectives::break_links(std::optional<BrokenNode> broken) {
 int Collectives::ranks(Axis axis) const { return impl_->mesh.size(axis); }
 
 int Collectives::nodes(Axis axis) const {
-  const AxisGroups groups = groups_of(impl_->cluster, impl_->mesh, axis);
+  const AxisGroups groups = groups_of(impl_->cluster, impl_->mesh, axis, impl_->options.siblings);
   int most = 1;
   for (const GroupKind& kind : groups.kinds) most = std::max(most, kind.nodes);
   return most;

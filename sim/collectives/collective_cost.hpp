@@ -17,6 +17,7 @@
 #include "base/provenance.hpp"
 #include "base/units.hpp"
 #include "sim/collectives/algorithms.hpp"
+#include "sim/collectives/axis_groups.hpp"
 #include "sim/collectives/broken_links.hpp"
 #include "sim/collectives/corrections.hpp"
 #include "sim/collectives/measured.hpp"
@@ -85,6 +86,7 @@ struct CollectiveOptions {
   std::vector<MeasuredShare> interference = {};
   std::shared_ptr<const Corrections> corrections = nullptr;  // none: NCCL's own prediction
   std::shared_ptr<NodeSearches> searches = nullptr;          // of this machine; none: its own
+  Siblings siblings = {};  // GPUs of a replica, each with communicators of its own
 };
 
 // All communicators of a mesh on a cluster. Searches graphs once per axis, when the axis is first

@@ -139,8 +139,8 @@ struct Evaluator::Impl {
     }
     Known& known = schedule_of(s, r);
     const Collectives& answers = collectives_of(s, r);
-    const CostTable costs =
-        bind_costs(known.schedule, r.cluster, answers, r.profile, r.loader, r.device);
+    CostTable costs = bind_costs(known.schedule, r.cluster, answers, r.profile, r.loader, r.device);
+    give_compute_time(known.schedule, r.replica, costs);
     const Timeline timeline = run_reported_step(r, known.schedule, costs);
     Report report = report_of(r, known.schedule, costs, timeline, answers, known.memory);
     add_reserved(known, r, timeline, report.memory);

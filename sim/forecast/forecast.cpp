@@ -37,7 +37,7 @@ void describe(const Resolved& r, Report& report) {
   const TrainingStep& step = r.step;
   report.model = step.model.name;
   report.model_source = step.model.source;
-  report.parameters = step.model.parameter_elements();
+  report.parameters = r.model().parameter_elements();
   report.images = takes_images(step.model.architecture.family);
   report.seq_len = step.workload.seq_len;
   report.image_size = step.workload.image_size;
@@ -70,21 +70,21 @@ void add_speed(const Resolved& r, Report& report) {
   const Workload& w = step.workload;
   const double samples_per_gpu = static_cast<double>(w.micro_batch) * step.accumulation;
   // Ranks that have run out of data (join) train on nothing.
-  const int world = r.cluster.world_size;
+  const int world = step.mesh.world_size();
   report.samples_per_step = samples_per_gpu * (world - step.strategy.join_early_ranks.value_or(0));
   report.samples_per_second = report.samples_per_step / report.step_time;
-  report.samples_per_second_per_gpu = report.samples_per_second / world;
-  report.flops_per_sample = model_flops_per_sample(step.model, w);
+  report.samples_per_second_per_gpu = report.samples_per_second / r.cluster.world_size;
+  report.flops_per_sample = model_flops_per_sample(r.model(), w);
   if (!report.images) {
     const auto tokens = static_cast<double>(w.seq_len);
     report.tokens_per_step = report.samples_per_step * tokens;
     report.tokens_per_second = report.tokens_per_step / report.step_time;
     report.tokens_per_second_per_gpu = report.samples_per_second_per_gpu * tokens;
-    report.flops_per_token = model_flops_per_token(step.model, w.seq_len);
+    report.flops_per_token = model_flops_per_token(r.model(), w.seq_len);
   }
   report.tflops_per_gpu = report.samples_per_second_per_gpu * report.flops_per_sample / 1e12;
   report.hardware_tflops_per_gpu =
-      report.samples_per_second_per_gpu * hardware_flops_per_sample(step.model, w) / 1e12;
+      report.samples_per_second_per_gpu * hardware_flops_per_sample(r.model(), w) / 1e12;
   report.peak_tflops = r.cluster.machine.gpu.peak_flops(w.compute_dtype) / 1e12;
   report.peak_dtype = to_string(w.compute_dtype);
   report.mfu = report.tflops_per_gpu / report.peak_tflops;
@@ -216,6 +216,7 @@ Forecast forecast(Resolved resolved) {
   f.schedule = build_schedule(r.step);
   const Collectives collectives(r.cluster, r.step.mesh, r.collectives);
   f.costs = bind_costs(f.schedule, r.cluster, collectives, r.profile, r.loader, r.device);
+  give_compute_time(f.schedule, r.replica, f.costs);
   f.timeline = run_reported_step(r, f.schedule, f.costs);
 
   f.report = report_of(r, f.schedule, f.costs, f.timeline, collectives);

@@ -251,6 +251,26 @@ void use_calibration(const Calibration& c, Resolved& r) {
   r.notes.push_back(text);
 }
 
+// One GPU's part of the model that a replica shares, and what that leaves out.
+void share_model(Resolved& r) {
+  if (!r.replica.step) return;
+  const int k = r.replica.gpus;
+  std::string text = fmt::format(
+      "forward and backward of a micro-batch take the given {:g} ms, {:.1f} % of it forward",
+      *r.replica.step * 1e3, r.replica.forward_share * 100);
+  if (k > 1) {
+    r.whole_model = std::make_shared<const Model>(r.step.model);
+    r.step.model = share_of(std::move(r.step.model), k);
+    r.step.workload.replica_gpus = k;
+    text = fmt::format(
+               "{} GPUs are a replica, {} of them neighbours in rank order: each holds 1/{} of "
+               "parameters, gradients, optimizer state and activations; ",
+               k, r.replica.inner, k) +
+           text + "; what they send each other is in that time";
+  }
+  r.notes.push_back(text);
+}
+
 }  // namespace
 
 std::string scenario_path(const Scenario& s, const char* key, const std::string& said) {
@@ -313,6 +333,7 @@ Resolved resolve(const Scenario& s, Sources& sources) {
   const StrategyChoice strategy = resolve_strategy(s);
   check_name(s, "model", *s.model, catalog_models());
   r.cluster = resolve_cluster(s, sources);
+  r.replica = resolve_replica(s, r.cluster.world_size);
   r.profile = sources.profile(scenario_path(s, "profile", s.profile.value_or("pytorch-eager")));
   r.engine = s.engine.value_or("fluid");
   r.allocator.expandable_segments = s.expandable_segments.value_or(false);
@@ -321,6 +342,7 @@ Resolved resolve(const Scenario& s, Sources& sources) {
         static_cast<Bytes>(*s.max_split_size_mb * static_cast<double>(mib));
   }
   r.collectives = resolve_collectives(s, sources);
+  r.collectives.siblings = {r.replica.gpus, r.replica.inner};
   if (const Calibration* c = calibration_of(s, sources)) use_calibration(*c, r);
   r.first_step = s.step.value_or("steady") == "first";
 
@@ -352,6 +374,7 @@ Resolved resolve(const Scenario& s, Sources& sources) {
   resolve_loader(s, r);
   resolve_perturbations(s, r, sources);
   resolve_strategy_options(s, strategy, r);
+  share_model(r);
   return r;
 }
 

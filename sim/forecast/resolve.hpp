@@ -3,6 +3,7 @@
 // what contradicts itself is refused with the place where it was said.
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "sim/collectives/collective_cost.hpp"
 #include "sim/forecast/bind.hpp"
 #include "sim/forecast/perturbation.hpp"
+#include "sim/forecast/replica.hpp"
 #include "sim/forecast/scenario.hpp"
 #include "sim/kernels/profile.hpp"
 #include "sim/memory/caching_allocator.hpp"
@@ -21,6 +23,8 @@ namespace stepcast {
 struct Resolved {
   TrainingStep step;
   Cluster cluster;
+  Replica replica;                           // GPUs that share a model, and their given time
+  std::shared_ptr<const Model> whole_model;  // where they do: step.model is one GPU's share
   SoftwareProfile profile;
   std::string engine = "fluid";
   bool go_on = false;     // by messages with more than 64 ranks too
@@ -33,6 +37,8 @@ struct Resolved {
   CollectiveOptions collectives;                  // NCCL's version and variables, measured times
   bool first_step = false;                        // report the first step, not the steady one
   std::vector<std::string> notes;                 // what was mapped or chosen for the user
+
+  const Model& model() const { return whole_model ? *whole_model : step.model; }
 };
 
 class Sources;  // sources.hpp: for many scenarios, what they name is read once

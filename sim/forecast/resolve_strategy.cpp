@@ -39,8 +39,8 @@ bool is_hybrid(const StrategyChoice& strategy) {
 }
 
 Mesh resolve_mesh(const Scenario& scenario, const StrategyChoice& strategy, const Cluster& cluster,
-                  std::vector<std::string>& notes) {
-  const int world = cluster.world_size;
+                  const Replica& replica, std::vector<std::string>& notes) {
+  const int world = cluster.world_size / replica.gpus;  // data-parallel ranks
   const Mesh replicated{.replicate = world, .shard = 1};
   const Mesh sharded{.replicate = 1, .shard = world};
   const auto reshard = scenario.reshard_after_forward.value_or(YesNoOrCount{});
@@ -66,8 +66,14 @@ Mesh resolve_mesh(const Scenario& scenario, const StrategyChoice& strategy, cons
     case StrategyKind::hsdp: break;
   }
   if (!scenario.shard_group) {
-    const int group = default_shard_group(world, cluster.gpus_per_node);
-    const int node = std::min(world, cluster.gpus_per_node);
+    const int on_node = std::max(1, cluster.gpus_per_node / replica.inner);
+    const int group = default_shard_group(world, on_node);
+    const int node = std::min(world, on_node);
+    if (replica.gpus > 1 && group == 1) {
+      throw InputError(scenario.where("shard_group"),
+                       "is missing: a node holds one data-parallel rank of each sibling; accepted: "
+                       "replicas that share one copy");
+    }
     if (group != node) {
       notes.push_back(fmt::format(
           "shard group {}: a node's {} GPUs do not divide {} GPUs, and no group spans nodes", group,
@@ -321,7 +327,7 @@ void resolve_strategy_options(const Scenario& s, const StrategyChoice& strategy,
   o.max_live_parameters = s.stage3_max_live_parameters.value_or(o.max_live_parameters);
   o.max_reuse_distance = s.stage3_max_reuse_distance.value_or(o.max_reuse_distance);
   o.leaf_layers = s.leaf_layers.value_or(false);
-  r.step.mesh = resolve_mesh(s, strategy, r.cluster, r.notes);
+  r.step.mesh = resolve_mesh(s, strategy, r.cluster, r.replica, r.notes);
   // In PyTorch 1 is false and the shard group's size is true.
   const YesNoOrCount reshard = s.reshard_after_forward.value_or(YesNoOrCount{});
   const int shard_group =

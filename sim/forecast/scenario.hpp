@@ -77,6 +77,8 @@ struct Scenario {
   std::optional<bool> overlap_comm, contiguous_gradients, use_multi_rank_bucket_allreduce;
   std::optional<bool> reduce_scatter;
   std::optional<bool> leaf_layers;
+  std::optional<std::int64_t> replica_gpus, replica_inner;
+  std::optional<double> replica_step_ms, replica_forward_share;
   // how it is forecast
   std::optional<std::string> engine, profile, nccl_version, nccl, measured_collectives, step;
   std::optional<std::string> calibration;
@@ -116,7 +118,7 @@ struct KeyGroup {
 template <typename AnyScenario, typename Visitor>
 void visit_scenario(AnyScenario& s, Visitor&& visit) {
   const KeyGroup model{"Model"}, cluster{"Cluster"}, strategy{"Strategy"}, forecast{"Forecast"};
-  const KeyGroup loading{"Data loading"}, perturbing{"Perturbations"};
+  const KeyGroup loading{"Data loading"}, perturbing{"Perturbations"}, replicas{"Replicas"};
   visit(model.word("model", "catalog name, Hugging Face config.json, or model TOML"), s.model);
   visit(model.range("params", "parameter count instead of a model: tables without a time", 1, 1e15),
         s.params);
@@ -287,6 +289,18 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
   visit(strategy.word("leaf_layers",
                       "zero3: each layer is one leaf module, fetched at once (default false)"),
         s.leaf_layers);
+  visit(replicas.range("replica_gpus",
+                       "GPUs that are one replica: tensor, pipeline, context parallel (default 1)",
+                       1, 1e6),
+        s.replica_gpus);
+  visit(replicas.range("replica_inner",
+                       "of them neighbours in rank order, the rest outside (default: all)", 1, 1e6),
+        s.replica_inner);
+  visit(replicas.range("replica_step_ms", "forward and backward of a micro-batch in a replica, ms",
+                       1e-3, 1e9),
+        s.replica_step_ms);
+  visit(replicas.range("replica_forward_share", "of it, the forward (default 1/3)", 0, 1),
+        s.replica_forward_share);
   visit(forecast.choice("engine", "simulation engine (default fluid)",
                         {"fluid", "formula", "messages"}),
         s.engine);
