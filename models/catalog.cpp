@@ -213,6 +213,10 @@ std::string name_of(const std::string& file) {
 
 }  // namespace
 
+Model model_from_toml_text(const std::string& text, const std::string& file) {
+  return model_from_toml(TomlTable::from_text(text, file), file, 0, 0);
+}
+
 Model model_from_hf_config(const std::string& path, std::int64_t image_size) {
   const std::string file = config_path(path);
   return model_from_hf_text(read_file(file, 16ll << 20), file, name_of(file), image_size);

@@ -85,6 +85,12 @@ Read read_mistral(const JsonReader& json) {
   return dense(json, read_llama_like(json));
 }
 
+Read read_internlm(const JsonReader& json) {
+  Read read = dense(json, read_llama_like(json));
+  read.sizes.attention_bias = read.sizes.attention_output_bias = json.boolean_or("bias", true);
+  return read;
+}
+
 // attention_out_bias, unlike Llama's.
 Read read_seed_oss(const JsonReader& json) {
   Read read = dense(json, read_llama_like(json));
@@ -287,9 +293,15 @@ constexpr ModelType model_types[] = {
     {"llama", read_llama, "LlamaForCausalLM"},
     {"mistral", read_mistral, "MistralForCausalLM"},
     {"ministral", read_mistral},
+    {"internlm", read_internlm, "InternLMForCausalLM"},
+    {"baichuan", hf::read_baichuan, "BaichuanForCausalLM"},
     {"mixtral", read_mixtral, "MixtralForCausalLM"},
     {"qwen2", read_qwen2, "Qwen2ForCausalLM"},
     {"qwen3", read_qwen3, "Qwen3ForCausalLM"},
+    {"qwen2_vl", read_qwen2},
+    {"qwen2_5_vl", read_qwen2},
+    {"qwen3_vl", read_qwen3},
+    {"qwen3_vl_moe", hf::read_qwen_moe},
     {"granite", read_llama, "GraniteForCausalLM"},
     {"minicpm", read_llama, "MiniCPMForCausalLM"},
     {"helium", read_llama, "HeliumForCausalLM"},
@@ -305,16 +317,20 @@ constexpr ModelType model_types[] = {
     {"gpt2", read_gpt2, "GPT2LMHeadModel"},
     {"gptj", hf::read_gptj, "GPTJForCausalLM"},
     {"codegen", hf::read_codegen, "CodeGenForCausalLM"},
+    {"gpt_neo", hf::read_gpt_neo, "GPTNeoForCausalLM"},
     {"gpt_neox", hf::read_gpt_neox, "GPTNeoXForCausalLM"},
     {"gpt_bigcode", hf::read_gpt_bigcode, "GPTBigCodeForCausalLM"},
     {"opt", hf::read_opt, "OPTForCausalLM"},
     {"bloom", hf::read_bloom, "BloomForCausalLM"},
     {"falcon", hf::read_falcon, "FalconForCausalLM"},
+    {"RefinedWeb", hf::read_falcon, "RWForCausalLM"},
+    {"RefinedWebModel", hf::read_falcon},
     {"mpt", read_mpt, "MPTForCausalLM"},
     {"olmo", hf::read_olmo, "OlmoForCausalLM"},
     {"olmo2", hf::read_olmo2, "Olmo2ForCausalLM"},
     {"olmo3", hf::read_olmo2, "Olmo3ForCausalLM"},
     {"stablelm", hf::read_stablelm, "StableLmForCausalLM"},
+    {"stablelm_epoch", hf::read_stablelm, "StableLMEpochForCausalLM"},
     {"starcoder2", hf::read_starcoder2, "Starcoder2ForCausalLM"},
     {"internlm2", hf::read_internlm2, "InternLM2ForCausalLM"},
     {"cohere", hf::read_cohere, "CohereForCausalLM"},
@@ -340,6 +356,7 @@ constexpr ModelType model_types[] = {
     {"llama4", hf::read_llama4, "Llama4ForCausalLM"},
     {"jamba", hf::read_jamba, "JambaForCausalLM"},
     {"nemotron_h", hf::read_nemotron_h},
+    {"mamba", hf::read_mamba, "MambaForCausalLM"},
     {"mamba2", hf::read_mamba2, "Mamba2ForCausalLM"},
     {"qwen3_next", hf::read_qwen3_next},
     {"qwen3_5", hf::read_qwen3_next},
@@ -396,10 +413,24 @@ std::string guessed_type(const JsonReader& json) {
   return json.string("model_type", "one of the families that are read");
 }
 
+// Heads of other tasks have other parameters than a language model's.
+void check_task(const JsonReader& json) {
+  for (const std::string& name : json.strings("architectures")) {
+    for (const char* task : {"ForSequenceClassification", "ForTokenClassification",
+                             "ForQuestionAnswering", "ForMultipleChoice"}) {
+      refuse_if(json, "architectures", name.ends_with(task),
+                "'" + name.substr(0, 80) +
+                    "' has a head that is not built; accepted: models for language modelling, "
+                    "BertForPreTraining, ViTForImageClassification");
+    }
+  }
+}
+
 Read read_text(const JsonReader& json) {
   const auto given = json.optional_string("model_type");
   const std::string type = given ? std::string(without_text(*given)) : guessed_type(json);
   check_activation(json);
+  check_task(json);
   for (const ModelType& known : model_types) {
     if (known.name == type) return known.read(json);
   }

@@ -85,7 +85,12 @@ Read read_gemma2(const JsonReader& json) {
 
 // The hub's multimodal files leave out what Gemma3TextConfig assumes.
 Read read_gemma3(const JsonReader& json) {
-  Draft d(json, true);
+  Draft::Keys keys;
+  keys.usual_heads = 8;
+  keys.usual_kv_heads = 4;
+  keys.usual_vocabulary = 262208;
+  Draft d(json, keys, true);
+  if (d.read.sizes.max_positions == 0) d.read.sizes.max_positions = 131072;
   if (!json.has("head_dim")) d.head_size = 256;
   const std::int64_t window = size_or(json, "sliding_window", 4096, SizeLimits::max_positions);
   const std::int64_t pattern = size_or(json, "sliding_window_pattern", 6, SizeLimits::layers);
@@ -307,7 +312,9 @@ Read read_falcon(const JsonReader& json) {
   keys.ffn = "";
   Draft d(json, keys, true);
   d.ffn = size_or(json, "ffn_hidden_size", 4 * d.hidden, SizeLimits::ffn_hidden);
-  const bool new_blocks = json.boolean_or("new_decoder_architecture", false);
+  // The first files of falcon-40b say RefinedWeb and the heads of keys, not the architecture.
+  const bool first_large = json.optional_string("model_type").value_or("") == "RefinedWeb";
+  const bool new_blocks = json.boolean_or("new_decoder_architecture", first_large);
   const std::string_view groups = first_of(json, "num_kv_heads", "n_head_kv");
   if (new_blocks) {
     d.kv_heads = size_or(json, groups, d.heads, d.heads);
@@ -499,6 +506,50 @@ Read read_chatglm(const JsonReader& json) {
   d.read.sizes.residual_dropout = drops(json, "hidden_dropout", 0.0);
   d.stack("transformer.embedding.word_embeddings=tokens", "transformer.encoder.layers.",
           "transformer.encoder.final_layernorm=norm1", head_of(d, "transformer.output_layer=head"));
+  return std::move(d).finish();
+}
+
+// Baichuan 1 and 2; the 13B has ALiBi and names its longest sequence otherwise.
+Read read_baichuan(const JsonReader& json) {
+  Draft::Keys keys;
+  keys.positions = first_of(json, "max_position_embeddings", "model_max_length");
+  Draft d(json, keys, false);
+  BlockKind k = d.block("dense",
+                        "self_attn.W_pack=qkv self_attn.o_proj=o mlp.gate_proj=gate"
+                        " mlp.down_proj=down mlp.up_proj=up input_layernorm=norm1"
+                        " post_attention_layernorm=norm2");
+  if (!json.has("max_position_embeddings")) k.rotary = 0;
+  d.add(std::move(k));
+  d.stack(embed, blocks, "model.norm=norm1", head_of(d));
+  return std::move(d).finish();
+}
+
+// Every other layer sees 256 tokens.
+Read read_gpt_neo(const JsonReader& json) {
+  Draft::Keys keys;
+  keys.layers = first_of(json, "num_layers", "num_hidden_layers");
+  keys.heads = first_of(json, "num_heads", "num_attention_heads");
+  keys.kv_heads = "";
+  keys.head_size = "";
+  keys.ffn = "";
+  Draft d(json, keys, true);
+  d.ffn = size_or(json, "intermediate_size", 4 * d.hidden, SizeLimits::ffn_hidden);
+  BlockKind k = d.block("dense",
+                        "ln_1=norm1+bias attn.attention.k_proj=k attn.attention.v_proj=v"
+                        " attn.attention.q_proj=q attn.attention.out_proj=o+bias ln_2=norm2+bias"
+                        " mlp.c_fc=up+bias mlp.c_proj=down+bias");
+  k.rotary = 0;
+  d.add(std::move(k));
+  d.order([](std::int64_t) { return 0; });
+  d.windows(size_or(json, "window_size", 256, SizeLimits::max_positions),
+            [](std::int64_t i) { return i % 2 == 1; });
+  d.composition.rms_norm = false;
+  d.read.sizes.learned_positions = true;
+  d.read.sizes.embedding_dropout = drops(json, "embed_dropout", 0.0);
+  d.read.sizes.attention_dropout = drops(json, "attention_dropout", 0.0);
+  d.read.sizes.residual_dropout = drops(json, "resid_dropout", 0.0);
+  d.stack("transformer.wte=tokens transformer.wpe=positions", "transformer.h.",
+          "transformer.ln_f=norm1+bias", head_of(d));
   return std::move(d).finish();
 }
 

@@ -153,6 +153,40 @@ Read read_nemotron_h(const JsonReader& json) {
   return std::move(d).finish();
 }
 
+Read read_mamba(const JsonReader& json) {
+  Draft::Keys keys;
+  keys.hidden = first_of(json, "hidden_size", "d_model");
+  keys.layers = first_of(json, "num_hidden_layers", "n_layer");
+  keys.heads = keys.hidden;  // no heads: a head an element
+  keys.kv_heads = "";
+  keys.head_size = "";
+  keys.ffn = "";
+  keys.positions = "";
+  const std::int64_t width = size_of(json, keys.hidden, SizeLimits::heads);
+  Draft d(json, keys, true);
+  const std::int64_t inner = size_or(
+      json, "intermediate_size", size_or(json, "expand", 2, 64) * width, SizeLimits::ffn_hidden);
+  const std::int64_t state = size_or(json, "state_size", 16, most_state);
+  const std::int64_t rank = json.is_string("time_step_rank")
+                                ? ceil_div(width, 16)
+                                : size_or(json, "time_step_rank", ceil_div(width, 16), most_state);
+  const std::string b = bias(json.boolean_or("use_bias", false));
+  BlockKind k = d.block(
+      "mamba", fmt::format("norm=norm1 mixer.A_log=tensor:{0}x{1}+bare mixer.D=tensor:{0}+bare"
+                           " mixer.conv1d=tensor:{0}x1x{2}{3} mixer.in_proj=linear:{4}x{5}{6}"
+                           " mixer.x_proj=linear:{7}x{0} mixer.dt_proj=linear:{0}x{8}+bias"
+                           " mixer.out_proj=linear:{5}x{0}{6}",
+                           inner, state, size_or(json, "conv_kernel", 4, 1024),
+                           bias(json.boolean_or("use_conv_bias", true)), 2 * inner, width, b,
+                           rank + 2 * state, rank));
+  k.heads = k.kv_heads = 0;
+  k.state = inner;
+  d.add(std::move(k));
+  say_scan(d);
+  d.stack("backbone.embeddings=tokens", "backbone.layers.", "backbone.norm_f=norm1", head_of(d));
+  return std::move(d).finish();
+}
+
 Read read_mamba2(const JsonReader& json) {
   Draft::Keys keys;
   keys.heads = "num_heads";

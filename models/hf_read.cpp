@@ -69,8 +69,13 @@ Draft::Draft(const JsonReader& file, const Keys& keys, bool tied_by_default) : j
   using Limits = SizeLimits;
   hidden = size_of(json, keys.hidden, Limits::hidden);
   layers = size_of(json, keys.layers, Limits::layers);
-  heads = size_of(json, keys.heads, Limits::heads);
-  kv_heads = keys.kv_heads.empty() ? heads : size_or(json, keys.kv_heads, heads, Limits::heads);
+  const auto said_or = [&](std::string_view key, std::int64_t usual, std::int64_t most) {
+    return usual > 0 ? size_or(json, key, usual, most) : size_of(json, key, most);
+  };
+  heads = said_or(keys.heads, keys.usual_heads, Limits::heads);
+  const std::int64_t usual_kv_heads = keys.usual_kv_heads > 0 ? keys.usual_kv_heads : heads;
+  kv_heads =
+      keys.kv_heads.empty() ? heads : size_or(json, keys.kv_heads, usual_kv_heads, Limits::heads);
   head_size = keys.head_size.empty() ? 0 : size_or(json, keys.head_size, 0, Limits::head_size);
   if (head_size == 0) {
     if (hidden % heads != 0) {
@@ -85,7 +90,7 @@ Draft::Draft(const JsonReader& file, const Keys& keys, bool tied_by_default) : j
   Architecture& a = read.sizes;
   a.family = Family::composed;
   a.hidden = hidden;
-  a.vocabulary = size_of(json, keys.vocabulary, Limits::vocabulary);
+  a.vocabulary = said_or(keys.vocabulary, keys.usual_vocabulary, Limits::vocabulary);
   if (!keys.positions.empty()) {
     a.max_positions = size_or(json, keys.positions, 0, Limits::max_positions);
   }

@@ -52,6 +52,8 @@ class Draft {
     std::string_view ffn = "intermediate_size";
     std::string_view vocabulary = "vocab_size";
     std::string_view positions = "max_position_embeddings";
+    // What transformers assumes where the file leaves them out; 0: the file must say.
+    std::int64_t usual_heads = 0, usual_kv_heads = 0, usual_vocabulary = 0;
   };
   Draft(const JsonReader& file, const Keys& keys, bool tied_by_default);
   explicit Draft(const JsonReader& file, bool tied_by_default = false)
@@ -138,6 +140,8 @@ Read read_cohere(const JsonReader& json);
 Read read_nemotron(const JsonReader& json);
 Read read_glm(const JsonReader& json);
 Read read_chatglm(const JsonReader& json);
+Read read_baichuan(const JsonReader& json);
+Read read_gpt_neo(const JsonReader& json);
 Read read_qwen(const JsonReader& json);
 Read read_windowed_llama(const JsonReader& json, bool qkv_bias, std::int64_t first_layer);
 
@@ -152,6 +156,7 @@ Read read_llama4(const JsonReader& json);
 
 Read read_jamba(const JsonReader& json);
 Read read_nemotron_h(const JsonReader& json);
+Read read_mamba(const JsonReader& json);
 Read read_mamba2(const JsonReader& json);
 Read read_qwen3_next(const JsonReader& json);  // and qwen3_5
 

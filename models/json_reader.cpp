@@ -73,6 +73,25 @@ std::string without_nonfinite(std::string text) {
   return text;
 }
 
+// Where brackets first lie deeper than `most`; npos: nowhere. Copies and destructors of a tree
+// recurse.
+std::size_t too_deep(std::string_view text, int most) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (quoted && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      quoted = !quoted;
+    } else if (!quoted && (text[i] == '{' || text[i] == '[')) {
+      if (++depth > most) return i;
+    } else if (!quoted && (text[i] == '}' || text[i] == ']')) {
+      --depth;
+    }
+  }
+  return std::string_view::npos;
+}
+
 }  // namespace
 
 // Walks the text once, keeping the dotted path of the open objects. The text has been parsed, so
@@ -120,6 +139,13 @@ JsonReader JsonReader::from_file(const std::string& path) {
 }
 
 JsonReader JsonReader::from_text(const std::string& text, const std::string& file) {
+  constexpr int most_depth = 128;
+  if (const std::size_t at = too_deep(text, most_depth); at != std::string_view::npos) {
+    throw InputError({file, line_at(text, at), ""},
+                     fmt::format("nests deeper than {} brackets; accepted: a Hugging Face "
+                                 "config.json",
+                                 most_depth));
+  }
   auto node = std::make_shared<Node>();
   try {
     node->root = std::make_shared<const Json>(Json::parse(without_nonfinite(text)));

@@ -16,6 +16,9 @@ namespace stepcast {
 // Everything but a ResNet's or a list of tensors.
 std::string model_toml(const Model& model);
 
+// A model from its TOML.
+Model model_from_toml_text(const std::string& text, const std::string& file);
+
 // [[block]] and [[layer]]; checks what complete() cannot name by line.
 std::shared_ptr<const Composition> read_composition(TomlTable& toml);
 

@@ -7,7 +7,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." && pwd)
 folder=$(readlink -f "${1:?usage: run.sh FOLDER SECONDS [TARGET...]}") seconds=${2:?seconds}
 shift 2
-all=(topology graph nccl_tests_log measured calibration kineto trace_summary chakra fabric tuner_csv machine schedule scenario profile hf_config job)
+all=(topology graph nccl_tests_log measured calibration kineto trace_summary chakra fabric tuner_csv machine schedule scenario profile hf_config job model_toml)
 (($#)) || set -- "${all[@]}"
 
 seeds() {  # files a target begins with
@@ -23,6 +23,7 @@ seeds() {  # files a target begins with
     scenario) find "$root/examples" -name '*.toml' ;;
     profile) find "$root/sim/kernels/profiles" -name '*.toml' ;;
     job) find "$root/tests/interop/data" "$root/examples/jobs" -type f -not -name '*.md' ;;
+    model_toml) find "$root/models/catalog" -name '*.toml' ;;
     hf_config) find "$root/tests" "$root/models" -name '*.json' ;;
   esac
 }

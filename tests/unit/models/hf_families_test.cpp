@@ -206,6 +206,28 @@ const Row rows[] = {
      R"({"model_type": "mamba2", "hidden_size": 2560, "num_hidden_layers": 64,
           "num_heads": 80, "head_dim": 64, "state_size": 128, "n_groups": 1,
           "conv_kernel": 4, "vocab_size": 50288, "tie_word_embeddings": true})"},
+    {"baichuan2-7b", 7505973248,
+     R"({"model_type": "baichuan", "hidden_size": 4096, "num_hidden_layers": 32,
+          "num_attention_heads": 32, "intermediate_size": 11008, "vocab_size": 125696,
+          "max_position_embeddings": 4096})"},
+    {"gpt-neo-1.3b", 1315575808,
+     R"({"model_type": "gpt_neo", "hidden_size": 2048, "num_layers": 24, "num_heads":
+          16, "vocab_size": 50257, "max_position_embeddings": 2048})"},
+    {"mamba-2.8b", 2768345600,
+     R"({"model_type": "mamba", "hidden_size": 2560, "num_hidden_layers": 64,
+          "state_size": 16, "time_step_rank": 160, "intermediate_size": 5120,
+          "vocab_size": 50280})"},
+    {"internlm-7b", 7321948160,
+     R"({"model_type": "internlm", "hidden_size": 4096, "num_hidden_layers": 32,
+          "num_attention_heads": 32, "intermediate_size": 11008, "vocab_size": 103168,
+          "bias": true})"},
+    {"falcon-40b as first published", 41303293952,
+     R"({"model_type": "RefinedWeb", "hidden_size": 8192, "n_layer": 60, "n_head":
+          128, "n_head_kv": 8, "vocab_size": 65024})"},
+    {"qwen2-vl-7b's language model", 7615616512,
+     R"({"model_type": "qwen2_vl", "hidden_size": 3584, "num_hidden_layers": 28,
+          "num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size":
+          18944, "vocab_size": 152064, "vision_config": {"depth": 32}})"},
 };
 
 const std::string gemma = R"({"model_type": "gemma2", "hidden_size": 64, "num_hidden_layers": 4,
@@ -264,6 +286,24 @@ TEST_CASE("a text_config is read as the language model, and what is left out is 
   CHECK(model.approximations[0].find("vision_config: neither counted nor run") == 0);
   CHECK(error_of("{\"text_config\": " + replaced(inner, "100", "-1") + "}") ==
         "config.json:2: text_config.vocab_size: -1 is out of range; accepted: 1 to 268435456");
+}
+
+TEST_CASE("Gemma 3's multimodal files leave out heads and vocabulary, which are the class's") {
+  // As google/gemma-3-4b-it has it: 8 heads of 256, 4 of keys, 262,208 tokens.
+  const Model model = read(R"({"model_type": "gemma3", "vision_config": {"hidden_size": 1152},
+"text_config": {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240,
+"num_hidden_layers": 34, "sliding_window": 1024}})");
+  const std::int64_t block = 2560ll * (2 * 2048 + 2 * 1024) + 3 * 2560ll * 10240 + 4 * 2560 + 512;
+  CHECK(262208ll * 2560 + 2560 + 34 * block == 3880263168);
+  CHECK(model.parameter_elements() == 3880263168);
+}
+
+TEST_CASE("heads of other tasks are refused") {
+  CHECK(error_of(replaced(gemma, "\n}",
+                          ",\n\"architectures\": [\"Gemma2ForSequenceClassification\"]}")) ==
+        "config.json:4: architectures: 'Gemma2ForSequenceClassification' has a head that is not "
+        "built; accepted: models for language modelling, BertForPreTraining, "
+        "ViTForImageClassification");
 }
 
 TEST_CASE("dtype and torch_dtype say the same") {

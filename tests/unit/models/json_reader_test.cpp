@@ -62,3 +62,13 @@ TEST_CASE("Infinity and NaN, as Python writes them, are read over and are no num
   CHECK_THROWS_WITH_AS(json.integer("b"), "f:2: b: is the string ''; accepted: an integer",
                        InputError);
 }
+
+TEST_CASE("text that nests without end is refused where it goes too deep") {
+  const std::string deep = "{\"a\":\n" + std::string(127, '[') + std::string(127, ']') + "}";
+  CHECK(JsonReader::from_text(deep, "f").has("a"));
+  CHECK_THROWS_WITH_AS(JsonReader::from_text("{\"a\":\n" + std::string(1000000, '['), "f"),
+                       "f:2: nests deeper than 128 brackets; accepted: a Hugging Face config.json",
+                       InputError);
+  CHECK_THROWS_AS(JsonReader::from_text("{\"a\": \"" + std::string(1000, '[') + "\", }", "f"),
+                  InputError);  // brackets in a string are none; the comma is wrong
+}
