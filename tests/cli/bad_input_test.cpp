@@ -34,6 +34,21 @@ void check_refused(const Row& row) {
 
 TEST_CASE("wrong flags are refused with the flag, the value and what is accepted") {
   const Row rows[] = {
+      {good + " --from nothere.json", {"nothere.json", "cannot be read"}},
+      {good + " --from tests", {"tests", "is a directory"}},
+      {good + " --from examples/gpt2-ddp-8-gpus.toml", {"without --from"}},
+      {good + " --ignore-unsupported", {"--ignore-unsupported", "needs --from"}},
+      {"simulate --from examples/jobs/deepspeed-zero3.json --model gpt2 --cluster dgx-h100",
+       {"deepspeed-zero3.json:3", "train_micro_batch_size_per_gpu", "--micro-batch"}},
+      {"simulate --from examples/jobs/accelerate-fsdp2.yaml --cluster dgx-h100",
+       {"--model", "the files name no model"}},
+      {"import job", {"files"}},
+      {"import job examples/jobs/accelerate-fsdp2.yaml --emit deepsped",
+       {"--emit", "did you mean 'deepspeed'"}},
+      {"import job examples/jobs/accelerate-fsdp2.yaml --emit deepspeed",
+       {"does not run fsdp2", "zero1"}},
+      {"import job examples/jobs/accelerate-fsdp2.yaml --nodes 0", {"--nodes", "1 to"}},
+      {"import job examples/jobs/accelerate-fsdp2.yaml -o nowhere/at/all.toml", {"nowhere/at"}},
       {"launch -n 2 --network nosuchif0 run", {"--network", "'nosuchif0'", "lo"}},
       {"launch -n 2 --hosts a:0,b:2 --print run", {"--hosts", "'a:0'", "a:2,b:2"}},
       {"launch -n 2 --hosts 'a;b:2' --print run", {"--hosts", "'a;b:2'"}},
