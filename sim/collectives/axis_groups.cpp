@@ -80,7 +80,8 @@ std::int64_t group_of(const Cluster& cluster, Mesh mesh, Axis axis, Siblings sib
 }
 
 AxisGroups groups_of(const Cluster& cluster, Mesh mesh, Axis axis, Siblings siblings) {
-  STEPCAST_ASSERT(cluster.gpus_per_node <= 64, "more than 64 GPUs in a node");
+  STEPCAST_ASSERT(cluster.gpus_per_node <= most_local_gpus,
+                  "more GPUs in a node than a mask holds");
   const Layout l = layout_of(cluster, mesh, axis, siblings);
   AxisGroups out;
   out.ranks = static_cast<int>(l.size);

@@ -27,7 +27,9 @@
 
 namespace stepcast {
 
-using GpuMask = std::uint64_t;  // bit l: local GPU l
+// Bit l: local GPU l. An NVLink domain has up to 72.
+__extension__ using GpuMask = unsigned __int128;
+constexpr int most_local_gpus = 128;
 
 // Communicators that lie alike on their nodes.
 struct GroupKind {

@@ -55,7 +55,7 @@ class NodeSearches {
       if (known == key) return *search;
     }
     std::vector<int> gpus;
-    for (int g = 0; g < 64; ++g) {
+    for (int g = 0; g < most_local_gpus; ++g) {
       if (key.mask >> g & 1) gpus.push_back(g);
     }
     nccl::SystemOptions system;
@@ -122,6 +122,12 @@ struct Collectives::Impl {
         constants(nccl::constants(options.nccl_version)) {
     STEPCAST_ASSERT(m.world_size() * options.siblings.count == c.world_size,
                     "mesh and cluster differ in size");
+    if (c.gpus_per_node > most_local_gpus) {
+      throw InputError(
+          fmt::format("gpus_per_node: {} is not accepted; accepted: up to {} GPUs of a "
+                      "node, or of an NVLink domain",
+                      c.gpus_per_node, most_local_gpus));
+    }
     if (!options.searches) options.searches = make_node_searches();
   }
 

@@ -38,6 +38,7 @@ double corrected_us(const Correction& correction, const PredictedCall& call) {
 std::string correction_class(const nccl::CommShape& comm, bool nvswitch, bool staged,
                              const std::string& network) {
   const int cc = comm.min_compute_capability;
+  if (comm.max_local_ranks > 16) return "nvlink-domain";  // not what nodes of 8 were fitted on
   if (comm.nodes == 1 && staged) return "host";
   if (comm.nodes == 1 && !nvswitch) return "";
   if (comm.nodes == 1) {

@@ -26,8 +26,8 @@
 // machine that was not fitted on: 352.
 //
 // The figures come with the machines they were fitted on, data/collective-corrections.toml, written
-// by `fit_collectives` (validate/collectives); tests/unit/published_calls compares it with a fit made
-// anew.
+// by `fit_collectives` (validate/collectives); tests/unit/published_calls compares it with a fit
+// made anew.
 
 #include <map>
 #include <memory>

@@ -12,9 +12,12 @@
 
 #include "sim/collectives/link_load.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "sim/collectives/nccl/link_speeds.hpp"
 #include "sim/collectives/nccl/paths.hpp"
+#include "sim/collectives/nccl/search.hpp"
 
 namespace stepcast {
 namespace {
@@ -138,7 +141,8 @@ void add_traffic(const System& system, const nccl::GraphResult& graph, int chann
   const bool nvls = algorithm == NcclAlgorithm::nvls || algorithm == NcclAlgorithm::nvls_tree;
   if (nvls) {
     const double gpus = static_cast<double>(system.gpus.size());
-    const double share = algorithm == NcclAlgorithm::nvls ? n : gpus;
+    const double share =
+        std::min<double>(algorithm == NcclAlgorithm::nvls ? n : gpus, nccl::most_nvls_heads);
     const double out = kind == CollectiveKind::all_gather       ? 1 / share
                        : kind == CollectiveKind::reduce_scatter ? 1.0
                                                                 : 1 + 1 / share;

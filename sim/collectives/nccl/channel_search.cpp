@@ -39,7 +39,7 @@ inline void take(float& left, float gbps) {
 
 ChannelSearch::ChannelSearch(const System& system)
     : system_(system), routes_(system), gpu_count_(static_cast<int>(system.gpus.size())) {
-  STEPCAST_ASSERT(gpu_count_ <= max_gpus, "more than 64 GPUs in a node");
+  STEPCAST_ASSERT(gpu_count_ <= max_gpus, "more GPUs in a node than a set holds");
   for (const FlatLink& link : system.links) left_.push_back(link.gbps);
   for (const SystemVertex net : system.nets) {
     net_left_.push_back(static_cast<float>(system.graph[net].gbps));
@@ -210,7 +210,7 @@ void ChannelSearch::try_gpu(int step, int back_to_net, Order order, From from, i
                        : intra               ? &routes_.gpu_to_gpu(index, gpu)
                                              : &routes_.net_to_gpu(index, gpu);
   if (route != nullptr && !follow(*route, 1, intra)) return;
-  const std::uint64_t bit = std::uint64_t{1} << gpu;
+  const GpuSet bit = GpuSet{1} << gpu;
   used_[t_->channels] ^= bit;
   visit(gpu, step, back_to_net, order);
   used_[t_->channels] ^= bit;
@@ -340,7 +340,7 @@ bool ChannelSearch::better() const {
 // Fills `next`, best first, and returns how many. sort_for_net: 1 when the next GPU returns to the
 // NIC, -1 when a later one does, 0 when none does.
 int ChannelSearch::next_gpus(int gpu, int sort_for_net, int* next) const {
-  const std::uint64_t used = used_[t_->channels];
+  const GpuSet used = used_[t_->channels];
   const auto free = [&](int g) { return (used >> g & 1) == 0 && routes_.gpu_to_gpu(gpu, g).hops; };
   int count = 0;
   if (system_.has_nvswitch()) {  // NVSwitches prefer few partners: neighbours only

@@ -64,15 +64,16 @@ class ChannelSearch {
   double most_channels(const Trial& trial) const;
   int next_gpus(int gpu, int sort_for_net, int* next) const;
 
-  static constexpr int max_gpus = 64;
+  static constexpr int max_gpus = 128;
   static constexpr int max_channels = 64;
 
   const System& system_;
   Routes routes_;
   int gpu_count_;
-  std::vector<float> left_;          // GB/s left, by link
-  std::vector<float> net_left_;      // by net
-  std::vector<std::uint64_t> used_;  // by channel: bit g, GPU g is in it
+  std::vector<float> left_;      // GB/s left, by link
+  std::vector<float> net_left_;  // by net
+  __extension__ using GpuSet = unsigned __int128;
+  std::vector<GpuSet> used_;  // by channel: bit g, GPU g is in it
   Trial* t_ = nullptr;
   Trial* best_ = nullptr;
   int budget_ = 0;

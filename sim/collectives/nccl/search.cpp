@@ -83,7 +83,7 @@ class PatternSearch {
     best_.max_channels = max_channels;
     if (pattern == Pattern::nvls) {
       if (!system_.has_nvswitch() || cc_ < 90 || gpu_count() == 1) return best_;
-      best_.max_channels = std::min(max_channels, gpu_count());
+      best_.max_channels = std::min({max_channels, gpu_count(), most_nvls_heads});
       if (!across()) best_.min_channels = best_.max_channels;
     }
     if (gpu_count() == 1 && pattern != Pattern::ring) best_.pattern = Pattern::tree;

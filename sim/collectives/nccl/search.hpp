@@ -7,6 +7,10 @@
 
 namespace stepcast::nccl {
 
+// NVLS' heads of a node (NCCL_MAX_NVLS_ARITY): more GPUs than that are in NVLink domains alone.
+constexpr int most_nvls_heads = 32;
+
+
 // least: leaves out trials that cannot change the answer. every_visit: makes every visit NCCL
 // makes, ten times slower; the tests compare the two.
 enum class Effort : std::uint8_t { least, every_visit };

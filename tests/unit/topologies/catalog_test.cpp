@@ -13,13 +13,17 @@ using test::gpu;
 TEST_CASE("the catalog holds the machines and GPUs it promises") {
   const std::vector<std::string> machines = catalog_machines();
   const std::set<std::string> have(machines.begin(), machines.end());
-  for (const char* name : {"dgx-1v",      "dgx-2",        "dgx-a100",
-                           "dgx-h100",    "dgx-h200",     "hgx-a100-roce-1600",
-                           "aws-p4d",     "aws-p4de",     "aws-p5",
-                           "aws-p5en",    "gcp-a3-high",  "gcp-a3-mega",
-                           "azure-nd-v4", "azure-nd-v5",  "gh200-quad",
-                           "hgx-b200",    "l40s-8x",      "rtx-4090-8x",
-                           "rtx-3090-2x", "titan-rtx-2x", "titan-rtx-2x-nobridge"}) {
+  for (const char* name : {"dgx-1v",       "dgx-2",
+                           "dgx-a100",     "dgx-h100",
+                           "dgx-h200",     "hgx-a100-roce-1600",
+                           "aws-p4d",      "aws-p4de",
+                           "aws-p5",       "aws-p5en",
+                           "gcp-a3-high",  "gcp-a3-mega",
+                           "azure-nd-v4",  "azure-nd-v5",
+                           "gh200-quad",   "hgx-b200",
+                           "gb200-nvl72",  "l40s-8x",
+                           "rtx-4090-8x",  "rtx-3090-2x",
+                           "titan-rtx-2x", "titan-rtx-2x-nobridge"}) {
     CAPTURE(name);
     CHECK(have.count(name) == 1);
   }
@@ -28,7 +32,7 @@ TEST_CASE("the catalog holds the machines and GPUs it promises") {
   for (const char* name :
        {"v100-sxm2-16gb", "v100-sxm2-32gb", "a100-sxm-40gb", "a100-sxm-80gb", "a100-pcie-40gb",
         "a100-pcie-80gb", "h100-sxm", "h100-pcie", "h100-96gb-hbm2e", "h200", "gh200-96gb", "b200",
-        "l40s", "rtx-4090", "rtx-3090", "titan-rtx"}) {
+        "gb200", "l40s", "rtx-4090", "rtx-3090", "titan-rtx"}) {
     CAPTURE(name);
     CHECK(gpus.count(name) == 1);
   }
