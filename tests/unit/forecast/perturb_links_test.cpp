@@ -132,3 +132,17 @@ TEST_CASE("a machine that cannot stand in for the others is refused") {
   CHECK_THROWS_WITH_AS(resolve(on_nodes(2, "\"ddp\"", "node=1:machine=dgx-z100")),
                        doctest::Contains("node=1:machine=dgx-z100"), InputError);
 }
+
+TEST_CASE(
+    "ranks with whole links do not wait for those with a slow NIC, whose kernels are as theirs") {
+  // All meet in every gather, which takes as long for all; nothing makes anybody late to the next.
+  Scenario s = on_nodes(4, "\"fsdp2\"", "node=1,nic=2:slow=0.5");
+  s.seq_len = 1024;
+  s.micro_batch = 8;
+  const PerturbedStep step = perturbed(s);
+  CHECK(step.step_time > step.before);
+  for (const PerturbedClass& each : step.classes) {
+    CAPTURE(each.name);
+    CHECK(each.waited < 0.01 * (step.step_time - step.before));
+  }
+}
