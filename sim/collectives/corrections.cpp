@@ -14,20 +14,25 @@ constexpr std::string_view file_name = "collective-corrections.toml";
 
 }  // namespace
 
-int network_steps(const PredictedCall& call) {
+int network_hops(const PredictedCall& call) {
   if (call.nodes < 2) return 0;
-  if (call.algorithm == NcclAlgorithm::ring) {
-    return (call.kind == CollectiveKind::all_reduce ? 2 : 1) * (call.nodes - 1);
-  }
+  if (call.algorithm == NcclAlgorithm::ring) return call.nodes - 1;
   int log = 0;
   for (int n = call.nodes; n > 1; n >>= 1) ++log;
-  return 2 * log;
+  return log;
+}
+
+int network_steps(const PredictedCall& call) {
+  const bool once =
+      call.algorithm == NcclAlgorithm::ring && call.kind != CollectiveKind::all_reduce;
+  return (once ? 1 : 2) * network_hops(call);
 }
 
 double corrected_us(const Correction& correction, const PredictedCall& call) {
   const bool two_nodes =
       call.kind == CollectiveKind::all_reduce && call.nodes == 2 && call.ranks > call.nodes;
-  const double wire = std::max(0.0, call.wire_us);
+  double wire = std::max(0.0, call.wire_us);
+  if (call.nodes > 2) wire *= std::pow(network_hops(call), correction.stall);
   double time = call.latency_us + correction.launch_us;
   time += network_steps(call) * correction.step_us;
   time += wire / (two_nodes ? correction.two_node_all_reduce : correction.efficiency);
@@ -62,6 +67,7 @@ Corrections Corrections::from_text(std::string_view text, const std::string& fil
     c.efficiency = row.number("efficiency", {.min = 0.01});
     c.two_node_all_reduce = row.number("two_node_all_reduce", {.min = 0.01});
     c.ramp = row.number("ramp", {.min = 0});
+    c.stall = row.number_or("stall", 0, {.min = 0, .max = 2});
     // For people: which machines it was fitted on and checked on, and how well that went.
     row.strings("fitted_on");
     row.strings("checked_on");

@@ -5,6 +5,7 @@
 // correction of a class (us):
 //
 //   time = latency + launch + network steps * step + wire / efficiency + ramp * sqrt(wire)
+//   wire = NCCL's, times hops^stall
 //
 // latency and wire (bytes / bandwidth) are NCCL's, of the algorithm and protocol that it chose; the
 // choice is never changed.
@@ -17,6 +18,12 @@
 //   two_node_all_reduce
 //               in its place for an all-reduce on exactly two nodes of several GPUs, where a tree
 //               crosses once and a ring twice: NCCL's model of that is off by class
+//   stall       how the bandwidth falls with the hops between nodes that data takes in a row: nodes
+//               - 1 in a ring, log2(nodes) in a tree, 1 on two nodes. A pipeline goes at the pace
+//               of its slowest link, and on a fabric that many share each further link is one more
+//               that may be slow just now. 0: hops cost latency alone, as where every flow has a
+//               path of its own; 1: nothing is pipelined. With 0.7 a ring over 8 nodes takes 3.9
+//               times as long on the wire as NCCL says, a tree over 32 nodes 3.1 times
 //   ramp        chunks that do not fill the pipes: us for each sqrt(us) on the wire. With 3.2, a
 //               call of 100 us on the wire takes 32 us more, one of 10,000 us 320. Not for LL,
 //               whose chunks are small at any size.
@@ -44,6 +51,7 @@ struct Correction {
   double efficiency = 1;
   double two_node_all_reduce = 1;
   double ramp = 0;
+  double stall = 0;
 };
 
 // One call as NCCL sees it.
@@ -61,6 +69,8 @@ double corrected_us(const Correction& correction, const PredictedCall& call);
 
 // Steps between nodes, one after another, as NCCL's latency counts them.
 int network_steps(const PredictedCall& call);
+// The same in one direction: the longest way of a chunk. 1 on two nodes, 0 within one.
+int network_hops(const PredictedCall& call);
 
 // On one node "nvlink2" to "nvlink5", the generation of the links to an NVSwitch, "host" where some
 // of the traffic goes through shared host memory (`staged`), "" with any other links. Between nodes

@@ -34,10 +34,13 @@ Correction fit_class(const std::string& name, const std::vector<const PublishedC
   const bool small = std::any_of(
       rows.begin(), rows.end(), [](const PublishedCall* row) { return row->bytes <= small_bytes; });
   Correction c;
+  const bool many_nodes = std::any_of(
+      rows.begin(), rows.end(), [](const PublishedCall* row) { return row->predicted.nodes > 2; });
   std::vector<Parameter> free;
   if (small && one_node) free.push_back({&c.launch_us, 8, 0, 200});
   if (small && !one_node) free.push_back({&c.step_us, 16, 0, 2000});
   free.push_back({&c.ramp, 1, 0, 50});
+  if (many_nodes) free.push_back({&c.stall, 0.16, 0, 2});
   // AWS ships a tuner plugin, so what ran is not what NCCL would choose: no bandwidth can be seen.
   if (name != "efa") {
     free.push_back({&c.efficiency, 0.08, 0.4, name == "host" ? 1.6 : 1.0});
@@ -63,7 +66,8 @@ Correction fit_class(const std::string& name, const std::vector<const PublishedC
     for (Parameter& p : free) p.step /= 2;
     ++halvings;
   }
-  for (double* value : {&c.launch_us, &c.step_us, &c.efficiency, &c.two_node_all_reduce, &c.ramp}) {
+  for (double* value :
+       {&c.launch_us, &c.step_us, &c.efficiency, &c.two_node_all_reduce, &c.ramp, &c.stall}) {
     *value = std::round(*value / finest) * finest;
   }
   return c;
@@ -106,8 +110,9 @@ std::string to_toml(const Fit& fit, const std::vector<PublishedCall>& calls) {
   for (const auto& [name, c] : fit.corrections.all()) {
     text += fmt::format(
         "\n[[class]]\nname = \"{}\"\nlaunch_us = {:.2f}\nstep_us = {:.2f}\nefficiency = {:.2f}\n"
-        "two_node_all_reduce = {:.2f}\nramp = {:.2f}\nfitted_on = {}\nchecked_on = {}\n",
-        name, c.launch_us, c.step_us, c.efficiency, c.two_node_all_reduce, c.ramp,
+        "two_node_all_reduce = {:.2f}\nramp = {:.2f}\nstall = {:.2f}\nfitted_on = {}\nchecked_on = "
+        "{}\n",
+        name, c.launch_us, c.step_us, c.efficiency, c.two_node_all_reduce, c.ramp, c.stall,
         machines(name, SiteRole::fit), machines(name, SiteRole::check));
     const auto of = [&, &class_name = name](SiteRole role) {
       std::vector<std::string> parts;

@@ -47,6 +47,7 @@ TEST_CASE("the shipped corrections are those of the fit") {
     CHECK(s.efficiency == doctest::Approx(c.efficiency).epsilon(0.05));
     CHECK(s.two_node_all_reduce == doctest::Approx(c.two_node_all_reduce).epsilon(0.05));
     CHECK(s.ramp == doctest::Approx(c.ramp).epsilon(0.05));
+    CHECK(s.stall == doctest::Approx(c.stall).epsilon(0.05));
   }
 }
 

@@ -46,6 +46,22 @@ TEST_CASE("an all-reduce on two nodes of several GPUs has its own efficiency, LL
   CHECK(corrected_us(correction, call) == doctest::Approx(157));
 }
 
+TEST_CASE("each further hop stalls a ring; a tree over 32 nodes has five") {
+  Correction stalls;
+  stalls.stall = 0.5;
+  PredictedCall call{
+      CollectiveKind::all_reduce, NcclAlgorithm::ring, NcclProtocol::simple, 40, 5, 50, 400};
+  CHECK(network_hops(call) == 4);
+  CHECK(corrected_us(stalls, call) == doctest::Approx(50 + 400 * 2));
+  call.nodes = 2;
+  call.ranks = 2;
+  CHECK(corrected_us(stalls, call) == doctest::Approx(450));
+  call.nodes = 32;
+  call.algorithm = NcclAlgorithm::tree;
+  CHECK(network_hops(call) == 5);
+  CHECK(corrected_us(stalls, call) == doctest::Approx(50 + 400 * 2.2360680));
+}
+
 TEST_CASE("no correction and a correction of nothing are the same") {
   const Correction nothing;
   const PredictedCall call{
