@@ -91,9 +91,21 @@ void block_memory(const Sizes& z, LayerWork& work) {
   if (w.checkpointing == Checkpointing::selective) {
     work.saved_activations -= w.fused_attention ? norms_again + activation_outputs : softmax;
   }
+  // Results of the first, third, fifth and seventh product (q, v, gate, down) and of attention.
+  // What down leaves no backward asks for: eager software keeps it all the same, a compiler sees
+  // that.
+  Bytes unused = 0;
+  if (w.checkpointing == Checkpointing::selective_op) {
+    unused = fused ? 0 : hidden;
+    work.saved_activations =
+        stream + query + keys_values / 2 + inner + (w.fused_attention ? query + softmax : 0);
+  }
   work.recomputed_activations = everything - work.saved_activations;
+  work.saved_activations += unused;
+  const bool runs_again =
+      w.checkpointing == Checkpointing::full || w.checkpointing == Checkpointing::selective_op;
   const Bytes copies = z.casts ? e * weight_elements(block_layout(a)) : 0;
-  if (w.checkpointing == Checkpointing::full) {
+  if (runs_again) {
     work.recomputed_activations += copies;
   } else {
     work.weight_copies = copies;
@@ -110,7 +122,7 @@ void block_memory(const Sizes& z, LayerWork& work) {
     const Bytes dropped = w.fused_attention ? activation_outputs : softmax + scores;
     work.forward_workspace = std::max(work.forward_workspace, hidden + dropped);
   }
-  if (w.checkpointing == Checkpointing::full) {
+  if (runs_again) {
     const Bytes attention_alive = hidden + projections + query + softmax + scores;
     const Bytes mlp_alive = stream + hidden + (gated ? 3 : 2) * inner + routed;
     work.forward_workspace =

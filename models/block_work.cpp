@@ -102,6 +102,11 @@ class Block {
         if (!has_post_norm(a_.family)) norm_forward(z_, norm2(), list);
         list.push_back(activation_forward(z_));
         return;
+      case Checkpointing::selective_op:
+        forward(list);
+        if (w_.recompute_early_stop) stop_early(list);
+        drop_kept(list);
+        return;
     }
   }
 
@@ -289,6 +294,21 @@ class Block {
     if (has_post_norm(a_.family)) return;
     list.pop_back();  // the residual
     if (!a_.residual_dropout) list.pop_back();
+  }
+
+  // selective_op: results that are kept are not made again: fused attention's, and of the products
+  // the first, the third and so on.
+  void drop_kept(std::vector<Kernel>& list) const {
+    int products = 0;
+    const auto kept = [&](const Kernel& kernel) {
+      if (kernel.kind == KernelKind::gemm) return ++products % 2 == 1;
+      return kernel.kind == KernelKind::attention_forward && w_.fused_attention;
+    };
+    std::vector<Kernel> again;
+    for (const Kernel& kernel : list) {
+      if (!kept(kernel)) again.push_back(kernel);
+    }
+    list = std::move(again);
   }
 
   bool drops_scores() const { return a_.attention_dropout && !w_.fused_attention; }

@@ -116,6 +116,7 @@ void read_transformer(TomlTable& toml, Architecture& a, std::int64_t seq_len) {
   if (a.family == Family::bert) {
     a.token_types = toml.integer("token_types", any_size);
     a.next_sentence = toml.boolean_or("next_sentence", true);
+    a.masked_share = toml.number_or("masked_share", 1, {.min = 0.001, .max = 1});
   }
   if (a.family == Family::vit) a.patch_size = toml.integer("patch_size", any_size);
 }

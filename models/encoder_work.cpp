@@ -3,8 +3,9 @@
 //   bert  embedding  token, position and segment rows added up, LayerNorm, dropout
 //         head       masked tokens: projection, GELU, LayerNorm, product with the token table and a
 //                    bias, loss over every position (labels of -100 are computed and left out, as
-//                    transformers does; NVIDIA's scripts gather the masked ones first)
-//                    next sentence: pooler on the first token, tanh, 2 classes, loss
+//                    transformers does), or over `masked_share` of them, gathered first, as
+//                    NVIDIA's scripts do next sentence: pooler on the first token, tanh, 2 classes,
+//                    loss
 //   vit   embedding  patches as a convolution whose stride is its side, class token, positions
 //         head       class token's row, classifier, loss
 //
@@ -14,6 +15,7 @@
 // Tested by tests/unit/models/encoders_test.cpp.
 
 #include <algorithm>
+#include <cmath>
 
 #include "models/layout.hpp"
 #include "models/work_parts.hpp"
@@ -36,6 +38,7 @@ struct Names {
   Name gelu{"activation"}, gelu_backward{"activation.backward"};
   Name to_fp32{"norm_input_cast"}, from_fp32{"norm_input_grad_cast"};
   Name first_token{"first_token.backward"};
+  Name gather{"masked_gather"}, scatter{"masked_gather.backward"};
 
   LinearNames patches{"patches"}, classifier{"classifier"};
   Name image_cast{"image_cast"}, join{"class_token"};
@@ -114,9 +117,19 @@ void bert_embedding_work(const Sizes& z, LayerWork& work) {
   work.backward_workspace = z.stream * width;
 }
 
-void bert_head_work(const Sizes& z, LayerWork& work) {
+Sizes masked_rows(const Sizes& z) {
+  Sizes rows = z;
+  const double masked = z.architecture->masked_share * static_cast<double>(z.tokens);
+  rows.tokens = std::max<std::int64_t>(1, std::llround(masked));
+  return rows;
+}
+
+void bert_head_work(const Sizes& all, LayerWork& work) {
+  const Sizes z = masked_rows(all);
+  const bool gathers = z.tokens < all.tokens;
   const bool pooled = z.architecture->next_sentence;
   const Sizes firsts = one_row_a_sample(z);
+  const std::int64_t every = all.tokens * z.hidden;
   const std::int64_t width = z.tokens * z.hidden;
   const std::int64_t pooled_width = z.batch * z.hidden;
   // pooler 0 1; predictions: bias, transform 2, its norm 2; next sentence 2.
@@ -131,6 +144,7 @@ void bert_head_work(const Sizes& z, LayerWork& work) {
     linear_forward(firsts, pooler, work.forward);
     work.forward.push_back(elementwise(z, names().tanh, pooled_width, pooled_width));
   }
+  if (gathers) work.forward.push_back(elementwise(z, names().gather, width, width));
   linear_forward(z, transform, work.forward);
   work.forward.push_back(elementwise(z, names().gelu, width, width));
   if (z.casts) {
@@ -152,20 +166,25 @@ void bert_head_work(const Sizes& z, LayerWork& work) {
   }
   work.backward.push_back(marks_nothing(elementwise(z, names().gelu_backward, 2 * width, width)));
   linear_backward(z, transform, work.backward);
+  if (gathers) {  // zeros, then the rows
+    work.backward.push_back(
+        marks_nothing(elementwise(z, names().scatter, width, every + width, 2)));
+  }
   if (pooled) {
     work.backward.push_back(
         marks_nothing(elementwise(z, names().tanh_backward, 2 * pooled_width, pooled_width)));
     linear_backward(firsts, pooler, work.backward);
     // Zeros but for the first tokens, added to the other head's gradient.
     work.backward.push_back(
-        marks_nothing(elementwise(z, names().first_token, pooled_width + 2 * width, 2 * width, 2)));
+        marks_nothing(elementwise(z, names().first_token, pooled_width + 2 * every, 2 * every, 2)));
   }
 
   work.weight_copies = copies_of(z, transform) + copies_of(z, decoder);
   if (pooled) work.weight_copies += copies_of(z, pooler) + copies_of(z, next);
   // The input and its 16-bit copy; inputs of GELU, norm and decoder; the pooler's input and result.
-  work.saved_activations += z.stream * width + (z.casts ? z.element * width : 0) +
-                            z.element * width + z.stream * width + z.element * width +
+  work.saved_activations += z.stream * every + (gathers ? z.stream * width : 0) +
+                            (z.casts ? z.element * width : 0) + z.element * width +
+                            z.stream * width + z.element * width +
                             (pooled ? 2 * z.element * pooled_width : 0) + work.weight_copies;
 }
 

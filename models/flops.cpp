@@ -71,6 +71,28 @@ double forward_flops(const Model& model, const Workload& workload) {
   return sum;
 }
 
+// Products that run again, a token.
+double recomputed_flops(const Model& model, std::int64_t seq_len, Checkpointing checkpointing,
+                        bool fused_attention) {
+  Workload one;
+  one.seq_len = seq_len == 0 ? model.architecture.max_positions : seq_len;
+  one.checkpointing = checkpointing;
+  one.fused_attention = fused_attention;
+  std::vector<double> by_class(static_cast<std::size_t>(model.shape_classes), -1.0);
+  double sum = 0;
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    double& flops = by_class[static_cast<std::size_t>(model.layers[i].shape_class)];
+    if (flops < 0) {
+      flops = 0;
+      for (const Kernel& k : work_of(model, static_cast<int>(i), one).recompute) {
+        flops += model_flops(k);
+      }
+    }
+    sum += flops;
+  }
+  return sum / static_cast<double>(one.seq_len);
+}
+
 std::int64_t tokens_of(const Model& model, const Workload& w) {
   return w.seq_len == 0 ? model.architecture.max_positions : w.seq_len;
 }
@@ -103,6 +125,9 @@ double hardware_flops_per_token(const Model& model, std::int64_t seq_len,
     case Checkpointing::full: return 8.0 * terms.parameters + 16.0 * terms.attention;
     case Checkpointing::selective:
       return 6.0 * terms.parameters + (fused_attention ? 12.0 : 16.0) * terms.attention;
+    case Checkpointing::selective_op:
+      return 6.0 * terms.parameters + 12.0 * terms.attention +
+             recomputed_flops(model, seq_len, checkpointing, fused_attention);
   }
   return 6.0 * terms.parameters + 12.0 * terms.attention;
 }

@@ -78,6 +78,7 @@ std::string_view to_string(Checkpointing checkpointing) {
   switch (checkpointing) {
     case Checkpointing::none: return "none";
     case Checkpointing::selective: return "selective";
+    case Checkpointing::selective_op: return "selective-op";
     case Checkpointing::full: return "full";
   }
   return "";

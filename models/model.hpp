@@ -104,6 +104,7 @@ struct Architecture {
   // bert
   std::int64_t token_types = 0;  // rows of the segment table
   bool next_sentence = false;    // pooler and next-sentence head beside the masked-token head
+  double masked_share = 1;       // of the positions, which the masked-token head is run on
   // vit, resnet
   std::int64_t image_size = 0;  // pixels a side; vit's position table is made for it
   std::int64_t patch_size = 0;  // vit: pixels a side
@@ -137,8 +138,11 @@ struct Model {
 //   none       everything autograd asks for
 //   selective  unfused attention: all but its a*s*s tensors, whose core runs again (Korthikanti et
 //              al.); fused attention: all but the outputs of norms and activation functions
+//   selective_op  the block's input, the results of attention and of every second product, as
+//              torchtitan's selective_ac_option = "op" (and PyTorch's context_fn) keeps them;
+//              everything between runs again
 //   full       the block's input; its forward runs again
-enum class Checkpointing : std::uint8_t { none, selective, full };
+enum class Checkpointing : std::uint8_t { none, selective, selective_op, full };
 
 // One micro-batch on one rank.
 struct Workload {
@@ -251,7 +255,8 @@ double hardware_flops_per_sample(const Model& model, const Workload& workload);
 // of experts it has those that a token meets. Text only. seq_len 0 takes the model's max_positions.
 double model_flops_per_token(const Model& model, std::int64_t seq_len);
 // With the recomputation that `checkpointing` makes: full counts the forward twice; selective
-// counts the attention's two products again where it is unfused, and nothing where it is fused.
+// counts the attention's two products again where it is unfused, and nothing where it is fused;
+// selective_op counts the products that run again.
 double hardware_flops_per_token(const Model& model, std::int64_t seq_len,
                                 Checkpointing checkpointing, bool fused_attention = true);
 

@@ -278,7 +278,7 @@ LossWork loss_of(const Model& model, const Workload& workload) {
   if (takes_images(a.family)) {
     over(sizes.batch, a.classes);
   } else {
-    over(sizes.tokens, sizes.vocabulary);
+    over(a.family == Family::bert ? masked_rows(sizes).tokens : sizes.tokens, sizes.vocabulary);
     if (a.next_sentence) over(sizes.batch, 2);
   }
   loss.forward = std::move(work.forward);

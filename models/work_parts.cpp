@@ -123,10 +123,21 @@ std::int64_t image_of(const Model& model, const Workload& w) {
   return side;
 }
 
+// Which products are the first, the third, ... is said for blocks with q, k, v, gate and up apart.
+void check_selective_op(const Architecture& a) {
+  if (a.family == Family::resnet) {
+    throw not_accepted({"", 0, "checkpointing"}, "selective-op", {"none", "full"});
+  }
+  if (!has_gated_mlp(a.family) || has_fused_qkv(a.family) || a.experts > 0) {
+    throw not_accepted({"", 0, "checkpointing"}, "selective-op", {"none", "selective", "full"});
+  }
+}
+
 }  // namespace
 
 Sizes sizes_of(const Model& model, const Workload& w) {
   const Architecture& a = model.architecture;
+  if (w.checkpointing == Checkpointing::selective_op) check_selective_op(a);
   constexpr std::int64_t most_samples = 1ll << 20;
   const bool images = takes_images(a.family);
   if (w.micro_batch < 1 || w.micro_batch > most_samples) {

@@ -100,6 +100,8 @@ void loss_work(const Sizes& sizes, std::int64_t rows, std::int64_t classes, Laye
 void class_head_work(const Sizes& sizes, const LinearNames& names, std::int64_t width,
                      int first_tensor, LayerWork& work);
 
+// The rows that bert's masked-token head runs on, Architecture::masked_share of all.
+Sizes masked_rows(const Sizes& sizes);
 void bert_embedding_work(const Sizes& sizes, LayerWork& work);
 void bert_head_work(const Sizes& sizes, LayerWork& work);
 void vit_embedding_work(const Sizes& sizes, LayerWork& work);

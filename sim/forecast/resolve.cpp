@@ -39,6 +39,7 @@ int to_int(const std::optional<std::int64_t>& value) { return static_cast<int>(v
 
 Checkpointing parse_checkpointing(const std::string& text) {
   if (text == "full") return Checkpointing::full;
+  if (text == "selective-op") return Checkpointing::selective_op;
   return text == "selective" ? Checkpointing::selective : Checkpointing::none;
 }
 

@@ -96,6 +96,21 @@ TEST_CASE("a compiled SwiGLU keeps 6sbf, selective checkpointing 4sbf and no nor
   CHECK(selective.saved_activations + selective.recomputed_activations == 1376780288);
 }
 
+TEST_CASE("selective-op keeps a block's input, q, v, attention, gate and, eager, down") {
+  Workload w;
+  w.seq_len = 8192;
+  w.checkpointing = Checkpointing::selective_op;
+  const Model model = load_model("llama-3-8b");
+  // s b (4 h + k d + f) elements and the log-sum-exp: 2 * 8192 * (4 * 4096 + 1024 + 14336) + 4 * 32
+  // * 8192.
+  const LayerWork eager = block(model, w);
+  CHECK(eager.saved_activations == 521142272);
+  CHECK(eager.saved_activations + eager.recomputed_activations ==
+        1376780288 + 2ll * 8192 * 4096);  // of down's result nothing else asks
+  w.fused_elementwise = true;
+  CHECK(block(model, w).saved_activations == 521142272 - 2ll * 8192 * 4096);
+}
+
 TEST_CASE("in fp32 every activation is twice as long, the log-sum-exp is not") {
   Workload w;
   w.seq_len = 4096;

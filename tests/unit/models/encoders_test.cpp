@@ -118,6 +118,23 @@ TEST_CASE("BERT's kernels add up to the formula less what multiplies nothing") {
   CHECK(flops / 512 == doctest::Approx(model_flops_per_token(model, 512)).epsilon(0.01));
 }
 
+TEST_CASE("where only masked positions reach the head, its products have that many rows") {
+  Workload workload;
+  workload.micro_batch = 4;
+  workload.seq_len = 128;
+  const auto rows_of = [&](const char* name) {
+    const Model model = load_model(name);
+    const int head = static_cast<int>(model.layers.size()) - 1;
+    for (const Kernel& k : work_of(model, head, workload).forward) {
+      if (k.name == Name("mlm_decoder")) return k.m;
+    }
+    return std::int64_t{0};
+  };
+  CHECK(rows_of("bert-large") == 512);
+  CHECK(rows_of("bert-large-masked") == 80);  // 20 of 128, four times
+  CHECK(load_model("bert-large-masked").parameter_elements() == 336'226'108);
+}
+
 TEST_CASE("a vit's images have the size of its position table") {
   Workload workload;
   workload.image_size = 256;

@@ -38,6 +38,13 @@ TEST_CASE("full recomputation is 8N + 16Lhs, selective adds the attention core w
         6 * n + 16 * attention);
 }
 
+TEST_CASE("selective-op counts k, o and up once more") {
+  const Model model = load_model("llama-3-8b");
+  const double again = 4096.0 * 1024 + 4096.0 * 4096 + 4096.0 * 14336;
+  CHECK(hardware_flops_per_token(model, 8192, Checkpointing::selective_op) ==
+        doctest::Approx(model_flops_per_token(model, 8192) + 2 * 32 * again).epsilon(1e-12));
+}
+
 TEST_CASE("without a sequence length the model's own is taken") {
   const Model model = load_model("llama-3-8b");
   CHECK(model_flops_per_token(model, 0) == model_flops_per_token(model, 8192));

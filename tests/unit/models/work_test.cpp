@@ -303,6 +303,29 @@ TEST_CASE(
   CHECK(names(work_of(tiny(), 1, w).recompute) == std::vector<std::string>{"attention"});
 }
 
+TEST_CASE("selective-op runs every second product again, and all that is no product") {
+  Workload w = small();
+  w.fused_elementwise = true;
+  w.checkpointing = Checkpointing::selective_op;
+  CHECK(names(work_of(tiny(), 1, w).recompute) ==
+        std::vector<std::string>{"norm1", "k_proj", "rope", "o_proj", "norm2", "up_proj",
+                                 "activation"});
+  w.recompute_early_stop = false;  // down is kept; what follows runs again
+  CHECK(names(work_of(tiny(), 1, w).recompute).back() == "residual_add");
+}
+
+TEST_CASE("selective-op is refused where the order of products is another") {
+  Workload w;
+  w.seq_len = 128;
+  w.checkpointing = Checkpointing::selective_op;
+  for (const char* name : {"gpt2", "mixtral-8x7b", "bert-base"}) {
+    CHECK_THROWS_WITH_AS(
+        work_of(load_model(name), 1, w),
+        "checkpointing: 'selective-op' is not accepted; accepted: none, selective, full",
+        InputError);
+  }
+}
+
 TEST_CASE("qwen3's norms of q and k run before the rotary embedding, over each head") {
   Architecture a = tiny().architecture;
   a.query_key_norm = true;
