@@ -129,7 +129,7 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
         s.micro_batch);
   visit(model.range("accumulation", "micro-batches a step (default 1)", 1, 32000), s.accumulation);
   visit(model.choice("checkpointing", "activation checkpointing (default none)",
-                     {"none", "selective", "full"}),
+                     {"none", "selective", "full", "selective-op"}),
         s.checkpointing);
   visit(model.word("precision", "precision recipe (default: the strategy's)"), s.precision);
   visit(model.word("fused_attention", "FlashAttention, or scores through memory (default true)"),
@@ -219,7 +219,7 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
         s.join_divide_by_initial_world_size);
   visit(strategy.word("broadcast_buffers", "ddp: rank 0's buffers every forward (default true)"),
         s.broadcast_buffers);
-  visit(strategy.word("zero_grad_set_to_none", "ddp: gradients are freed (default true)"),
+  visit(strategy.word("zero_grad_set_to_none", "ddp, zero1: gradients are freed (default true)"),
         s.zero_grad_set_to_none);
   visit(strategy.word("reshard_after_forward",
                       "fsdp2, hsdp: true, false, or the ranks that gather again (default true)"),

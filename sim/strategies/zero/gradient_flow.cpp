@@ -20,6 +20,7 @@ const Name verb_all_reduce("all_reduce");
 const Name verb_reduce("reduce_to_owner");
 const Name verb_keep("keep_owned");
 const Name verb_add("add_partition");
+const Name verb_zero("zero_grad");
 const Name rule_flush("zero.flush-by-the-next-gradient");
 const Name rule_serial("zero.compute-waits-previous-flush");
 const Name rule_epilogue("zero.epilogue-device-synchronize");
@@ -38,7 +39,9 @@ GradientFlow::GradientFlow(ScheduleBuilder& builder, const TrainingStep& step, L
       partition_(partition),
       fresh_partition_(fresh_partition),
       per_rank_(per_rank),
-      after_backward_(step.strategy.kind == StrategyKind::zero1 && !overlaps()) {
+      after_backward_(step.strategy.kind == StrategyKind::zero1 && !overlaps()),
+      persists_(step.strategy.kind == StrategyKind::zero1 && !step.strategy.zero_grad_set_to_none),
+      has_gradients_(persists_) {
   std::int64_t offset = 0;
   for (const Parameter& parameter : step.model.parameters) {
     numels_.push_back(parameter.elements());
@@ -113,11 +116,13 @@ void GradientFlow::declare_buffers() {
       if (piece.bytes == 0) continue;
       const std::string suffix =
           "." + step_.model.layers[layer].name.str() + (p > 0 ? "." + std::to_string(p) : "");
-      piece.gradients = builder_.buffer("gradients" + suffix, BufferKind::gradient, dtype,
-                                        piece.bytes, streams_.compute);
+      piece.gradients = persists_ ? builder_.persistent("gradients" + suffix, BufferKind::gradient,
+                                                        dtype, piece.bytes)
+                                  : builder_.buffer("gradients" + suffix, BufferKind::gradient,
+                                                    dtype, piece.bytes, streams_.compute);
       const std::vector<Placed> placed = one_after_another(step_.model, piece.parameters);
       whole_layout(builder_, piece.gradients, placed);
-      if (step_.strategy.kind == StrategyKind::zero1 && step_.accumulation > 1) {
+      if (persists_ || (step_.strategy.kind == StrategyKind::zero1 && step_.accumulation > 1)) {
         piece.fresh = builder_.buffer("fresh_gradients" + suffix, BufferKind::gradient, dtype,
                                       piece.bytes, streams_.compute);
         whole_layout(builder_, piece.fresh, placed);
@@ -186,6 +191,7 @@ void GradientFlow::backward(int layer, int micro_batch, std::span<const View> we
     bool all_copied = true;
     for (const int parameter : piece.parameters) all_copied = all_copied && copied(parameter);
     add_to_bucket(piece.parameters);
+    if (persists_) continue;
     // The last gradient is in no flush yet: where it is not copied, the piece lives until the next.
     if (all_copied) {
       builder_.free(piece.gradients);
@@ -350,14 +356,14 @@ void GradientFlow::end_backward(int micro_batch) {
     std::iota(definition.begin(), definition.end(), 0);
     for (const std::vector<Piece>& layer : pieces_) {
       for (const Piece& piece : layer) {
-        if (piece.gradients >= 0) unflushed_.push_back(piece.gradients);
+        if (piece.gradients >= 0 && !persists_) unflushed_.push_back(piece.gradients);
       }
     }
     std::vector<BufferIndex> all = std::exchange(unflushed_, {});
     add_to_bucket(definition);
     unflushed_ = std::move(all);
     reduce_ = true;
-    has_gradients_ = false;
+    has_gradients_ = persists_;
   }
   if (!reduce_) return;
   flush();
@@ -380,7 +386,18 @@ void GradientFlow::drop_gradients() {
   builder_.at(Phase::optimizer);
   builder_.free(partition_);
   has_partition_ = false;
-  has_gradients_ = false;
+  has_gradients_ = persists_;
+  if (!persists_) return;
+  std::vector<View> all;
+  Bytes bytes = 0;
+  for (const std::vector<Piece>& layer : pieces_) {
+    for (const Piece& piece : layer) {
+      if (piece.gradients < 0) continue;
+      all.push_back(builder_.whole(piece.gradients));
+      bytes += piece.bytes;
+    }
+  }
+  run(verb_zero, streams_.compute, 0, bytes, {}, all, static_cast<int>(all.size()));
 }
 
 }  // namespace stepcast::zero

@@ -3,6 +3,10 @@
 //
 // Gradients live in pieces, as DDP's do: a piece is the part of a layer's backward up to a gradient
 // that flushes the bucket. See stage12.hpp for the rules.
+//
+// Without zero_grad_set_to_none stage 1 keeps whole gradients from step to step, as nanotron's
+// fp32 accumulation does: every micro-batch's, the first one's too, are added to them, and behind
+// the optimizer they are zeroed.
 
 #include <span>
 #include <vector>
@@ -66,6 +70,7 @@ class GradientFlow {
   BufferIndex fresh_partition_;  // those of a later micro-batch, before they are added
   std::int64_t per_rank_;
   bool after_backward_;  // stage 1 without overlap_comm
+  bool persists_;        // stage 1 without zero_grad_set_to_none: gradients are zeroed, not freed
 
   std::vector<std::int64_t> numels_;
   std::vector<std::int64_t> flat_offset_;  // by parameter, in elements

@@ -274,6 +274,22 @@ TEST_CASE("FSDP1: prefetch modes, without limiter and alignment, the first steps
   }
 }
 
+TEST_CASE("ZeRO-1 whose gradients are zeroed and stay from step to step") {
+  for (const int accumulation : {1, 3}) {
+    for (const bool overlap : {false, true}) {
+      for (const bool contiguous : {false, true}) {
+        Case c = of(StrategyKind::zero1, {4, 1});
+        c.accumulation = accumulation;
+        c.strategy.zero_grad_set_to_none = false;
+        c.strategy.overlap_comm = overlap;
+        c.strategy.contiguous_gradients = contiguous;
+        CAPTURE(name(c));
+        CHECK(train(c) <= proof);
+      }
+    }
+  }
+}
+
 TEST_CASE("ZeRO-1 and ZeRO-2: overlap, gradients left in place, one reduce to each owner") {
   for (const StrategyKind kind : {StrategyKind::zero1, StrategyKind::zero2}) {
     for (const bool overlap : {false, true}) {
