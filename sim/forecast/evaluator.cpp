@@ -143,6 +143,7 @@ struct Evaluator::Impl {
     give_compute_time(known.schedule, r.replica, costs);
     const Timeline timeline = run_reported_step(r, known.schedule, costs);
     Report report = report_of(r, known.schedule, costs, timeline, answers, known.memory);
+    add_stragglers(r, known.schedule, costs, report);
     add_reserved(known, r, timeline, report.memory);
     report.fits = fits(report.memory, report.capacity);
     return evaluation_of(report, r.profile);

@@ -14,6 +14,7 @@
 #include "sim/forecast/forecast_parts.hpp"
 #include "sim/forecast/interval.hpp"
 #include "sim/forecast/step_by_messages.hpp"
+#include "sim/forecast/stragglers.hpp"
 #include "sim/strategies/ddp/unused.hpp"
 
 namespace stepcast {
@@ -160,7 +161,8 @@ void add_perturbed(Forecast& f, Engine& engine, const std::vector<int>& programs
                         {.perturbations = f.resolved.perturbations,
                          .timeout = f.resolved.nccl_timeout,
                          .programs = programs,
-                         .other = other_costs(f.schedule, f.resolved)});
+                         .other = other_costs(f.schedule, f.resolved),
+                         .straggling = f.report.step_time - f.timeline.period()});
   PerturbedStep& step = f.perturbed->report;
   if (!step.torn_down) {
     step.samples_per_second = f.report.samples_per_step / step.step_time;
@@ -205,6 +207,19 @@ Report report_of(const Resolved& r, const Schedule& schedule, const CostTable& c
   return report;
 }
 
+void add_stragglers(const Resolved& r, const Schedule& schedule, const CostTable& costs,
+                    Report& report) {
+  const Seconds lost = straggling(schedule, costs, r.profile);
+  if (lost <= 0) return;
+  report.step_time += lost;
+  add_speed(r, report);
+  std::vector<ExposedPart>& parts = report.split.exposed;
+  const auto shorter = std::find_if(parts.begin(), parts.end(),
+                                    [&](const ExposedPart& part) { return part.seconds < lost; });
+  parts.insert(shorter, {"slowest_rank", lost});
+  report.split.by_provenance[static_cast<std::size_t>(r.profile.provenance)] += lost;
+}
+
 Forecast forecast(Resolved resolved) {
   Forecast f;
   f.resolved = std::move(resolved);
@@ -220,12 +235,10 @@ Forecast forecast(Resolved resolved) {
   f.timeline = run_reported_step(r, f.schedule, f.costs);
 
   f.report = report_of(r, f.schedule, f.costs, f.timeline, collectives);
+  add_stragglers(r, f.schedule, f.costs, f.report);
   f.memory = replay_within(r, f.schedule, f.timeline, f.report.memory);
   f.report.fits = fits(f.report.memory, f.report.capacity);
-  // A profile that nobody fitted has no residual to speak of.
-  if (!r.profile.fitted.empty()) {
-    f.report.notes.push_back(words(interval_of(f.report, r.profile)));
-  }
+  f.report.notes.push_back(words(interval_of(f.report, r.profile)));
   const std::unique_ptr<Engine> engine = engine_of(r);
   add_construction(*engine, f);
   if (r.first_step && f.schedule.roles[0].steps.size() == 1) {

@@ -23,6 +23,10 @@ Report report_of(const Resolved& resolved, const Schedule& schedule, const CostT
                  const Timeline& timeline, const Collectives& collectives,
                  std::vector<RoleMemory> memory);
 
+// What ranks that differ lose, added to step and split; not of a run, whose ranks did differ.
+void add_stragglers(const Resolved& resolved, const Schedule& schedule, const CostTable& costs,
+                    Report& report);
+
 // An error of a strategy, with the place where the scenario says its key.
 InputError at_its_place(const Scenario& scenario, const InputError& error);
 

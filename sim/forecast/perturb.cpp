@@ -37,7 +37,7 @@ class PerturbRun {
     step.step_time = before;
     if (slow || !step.once) {
       result_.timeline = engine_.run(result_.schedule, result_.costs, options());
-      step.step_time = result_.timeline->period();
+      step.step_time = result_.timeline->period() + options_.straggling;
     }
     if (missing) {
       stall();

@@ -43,7 +43,8 @@ struct PerturbOptions {
   Seconds timeout = 600;           // of the communicators
   std::vector<int> programs = {};  // as RunOptions; empty: to the steady step
   Folding folding = Folding::classes;
-  OtherCosts other = {};  // other_costs() of the same perturbations
+  OtherCosts other = {};   // other_costs() of the same perturbations
+  Seconds straggling = 0;  // what ranks lose to the slowest anyway (stragglers.hpp), in `before`
 };
 
 struct Perturbed {

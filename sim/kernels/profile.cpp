@@ -16,6 +16,7 @@ namespace stepcast {
 namespace {
 
 constexpr std::string_view suffix = ".toml";
+constexpr double most_jitter = 0.3;  // as --perturb all:jitter
 
 constexpr std::pair<const char*, double SoftwareProfile::*> rates[] = {
     {"gemm_efficiency", &SoftwareProfile::gemm_efficiency},
@@ -99,6 +100,8 @@ SoftwareProfile parse_profile(std::string_view text, const std::string& file) {
   for (const auto& [key, member] : rates) {
     profile.*member = table.number_or(key, profile.*member, {.min = 0.01, .max = most_of(member)});
   }
+  profile.rank_jitter =
+      table.number_or("rank_jitter", profile.rank_jitter, {.min = 0, .max = most_jitter});
   profile.residual = table.number_or("residual", profile.residual, {.min = 0, .max = 10});
   profile.fitted = table.strings("fitted");
   if (std::optional<TomlTable> host = table.table("host_us")) {
@@ -131,6 +134,9 @@ std::string to_toml(const SoftwareProfile& p) {
   if (all || p.launch_us != base.launch_us) out += fmt::format("launch_us = {:.4g}\n", p.launch_us);
   for (const auto& [key, member] : rates) {
     if (p.*member != base.*member) out += fmt::format("{} = {:.4g}\n", key, p.*member);
+  }
+  if (p.rank_jitter != base.rank_jitter) {
+    out += fmt::format("rank_jitter = {:.4g}\n", p.rank_jitter);
   }
   if (p.residual != base.residual) out += fmt::format("residual = {:.3g}\n", p.residual);
   if (!p.fitted.empty()) {

@@ -43,8 +43,14 @@ struct SoftwareProfile {
   // What a collective takes of SMs and memory from kernels beside it, against the model of that.
   double overlap_interference = 1.0;
 
-  // How far steps are from this profile's forecasts, one standard deviation, relative.
-  double residual = 0.15;
+  // Standard deviation over ranks of how long the same kernels take, as part of it: GPUs differ in
+  // clock and heat, hosts in what else they do. A step waits for the slowest of its ranks, so this
+  // costs more the more there are (sim/forecast/stragglers.hpp). 0: all ranks are alike.
+  double rank_jitter = 0;
+
+  // How far steps are from this profile's forecasts, one standard deviation, relative. 0: nobody
+  // measured any; sim/forecast/interval.hpp says what is taken then.
+  double residual = 0;
   std::vector<std::string> fitted;  // the factors that a fit moved; none: the figures are assumed
 
   // Microseconds of one named host work. Throws InputError that names the profile when it has none:
