@@ -18,6 +18,7 @@ class ValidatePublished {
   int run(bool json, const std::string& report) const;
 
  private:
+  bool kernels_ = false;
   bool published_ = false, rows_ = false, check_ = false;
   std::string picture_, page_, record_;
 };

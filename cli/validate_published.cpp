@@ -1,8 +1,10 @@
-// stepcast validate --published: the accuracy ledger.
+// stepcast validate --published: the accuracy ledger; --kernels: the kernel models on shapes and
+// GPUs that were left out.
 
 #include "base/toml.hpp"
 #include "cli/validate.hpp"
 #include "sim/report/html_page.hpp"
+#include "validate/kernels/kernel_report.hpp"
 #include "validate/published/record.hpp"
 
 namespace stepcast::cli {
@@ -14,6 +16,8 @@ ValidatePublished::ValidatePublished(CLI::App& command) {
   flag("--published", published_,
        "forecast every published row that is kept, beside two baselines; runs nothing");
   flag("--rows", rows_, "each row, too");
+  flag("--kernels", kernels_,
+       "leave measured kernels out, fit the rest, forecast them: errors by GPU; runs nothing");
   command.add_flag(
       "--check", check_,
       "exit 1 where a figure is worse than the recorded one by more than its tolerance");
@@ -30,6 +34,10 @@ ValidatePublished::ValidatePublished(CLI::App& command) {
 }
 
 bool ValidatePublished::chosen() const {
+  if (published_ && kernels_) {
+    throw InputError({.file = "--kernels", .line = 0, .key = ""},
+                     "is a table of its own; accepted: without --published");
+  }
   if (published_) return true;
   const auto refuse = [](const char* flag, bool said) {
     if (said) throw InputError({.file = flag, .line = 0, .key = ""}, "needs --published");
@@ -39,10 +47,22 @@ bool ValidatePublished::chosen() const {
   refuse("--picture", !picture_.empty());
   refuse("--page", !page_.empty());
   refuse("--record", !record_.empty());
-  return false;
+  return kernels_;
 }
 
 int ValidatePublished::run(bool json, const std::string& report) const {
+  if (kernels_) {
+    if (!report.empty()) {
+      throw InputError({.file = "--report", .line = 0, .key = ""},
+                       "--kernels prints text; accepted: without --report");
+    }
+    if (json) {
+      throw InputError({.file = "--json", .line = 0, .key = ""},
+                       "--kernels prints text; accepted: without --json");
+    }
+    print(accuracy_text(kernel_accuracy(true)));
+    return 0;
+  }
   if (!report.empty()) check_report("--report", report);
   const Ledger ledger = run_ledger();
   if (!page_.empty()) write_file(page_, to_page(ledger));

@@ -9,6 +9,8 @@ namespace stepcast {
 
 namespace {
 
+constexpr double most_jitter = 0.3;  // as a profile may say
+
 // Not beyond what a profile may say, so that a fitted one can be read again.
 void speed_up(double& efficiency, double by) {
   efficiency = std::min(efficiency / by, most_efficiency);
@@ -38,6 +40,10 @@ const std::vector<Factor>& all_factors() {
        }},
       {"overlap", "what collectives take from kernels beside them", 0.5,
        [](SoftwareProfile& p, double by) { p.overlap_interference *= by; }},
+      {"jitter", "deviation between ranks, of 1 % where the base has none", 1.0,
+       [](SoftwareProfile& p, double by) {
+         p.rank_jitter = std::min(most_jitter, (p.rank_jitter > 0 ? p.rank_jitter : 0.01) * by);
+       }},
   };
   return factors;
 }

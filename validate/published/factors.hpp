@@ -10,6 +10,8 @@
 //   host                      every named host work; a factor on host_us
 //   overlap                   how much of the SMs and the memory a collective takes from kernels
 //                             beside it; a factor on its demands
+//   jitter                    how much ranks differ (rank_jitter), which costs a step the expected
+//                             slowest of its ranks; a base without it begins at 1 %
 //
 // A factor is a rate or a time in the profile; the fit works on logarithms, so that twice and half
 // are equally far. `prior` says how far from 1 it is expected (one standard deviation of the

@@ -6,6 +6,7 @@
 
 #include "sim/engines/engine.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "sim/forecast/stragglers.hpp"
 #include "sim/report/format.hpp"
 #include "validate/published/fit.hpp"
 
@@ -42,7 +43,7 @@ class Prepared {
         bind_costs(schedule_, resolved_.cluster, *collectives_, profile, resolved_.loader);
     RunOptions options;
     options.memory = false;
-    return engine_->run(schedule_, costs, options).period();
+    return engine_->run(schedule_, costs, options).period() + straggling(schedule_, costs, profile);
   }
 
  private:

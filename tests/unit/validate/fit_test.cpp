@@ -108,6 +108,7 @@ TEST_CASE("a profile is written as what differs from its base, and read back") {
   profile.gemm_efficiency = 0.8;
   profile.launch_us = 9;
   profile.host_us[Name("collective")] = 55;
+  profile.rank_jitter = 0.015;
   profile.residual = 0.02;
   profile.fitted = {"gemm", "launch"};
   const std::string text = to_toml(profile);
@@ -118,6 +119,7 @@ TEST_CASE("a profile is written as what differs from its base, and read back") {
   CHECK(again.launch_us == 9);
   CHECK(again.host_cost_us(Name("collective")) == 55);
   CHECK(again.host_cost_us(Name("ddp_forward")) == profile.host_cost_us(Name("ddp_forward")));
+  CHECK(again.rank_jitter == doctest::Approx(0.015));
   CHECK(again.residual == doctest::Approx(0.02));
   CHECK(again.fitted == profile.fitted);
 }
