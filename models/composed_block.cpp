@@ -575,6 +575,7 @@ class ComposedBlock {
     switch (w_.checkpointing) {
       case Checkpointing::none: return;
       case Checkpointing::selective: work.recompute = w_.fused_attention ? again_ : core_; return;
+      case Checkpointing::selective_op:  // refused
       case Checkpointing::full: break;
     }
     work.recompute = work.forward;

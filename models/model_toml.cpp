@@ -303,7 +303,10 @@ std::string model_toml(const Model& model) {
     text += size_line("experts", a.experts) + size_line("experts_per_token", a.experts_per_token);
   }
   if (a.token_types > 0) text += size_line("token_types", a.token_types);
-  if (a.family == Family::bert) text += switch_line("next_sentence", a.next_sentence);
+  if (a.family == Family::bert) {
+    text += switch_line("next_sentence", a.next_sentence);
+    if (a.masked_share != 1) text += fmt::format("masked_share = {}\n", a.masked_share);
+  }
   if (!model.approximations.empty()) text += strings_line("approximations", model.approximations);
   if (composed) text += composition_text(*a.composition);
   return text;

@@ -128,7 +128,8 @@ void check_selective_op(const Architecture& a) {
   if (a.family == Family::resnet) {
     throw not_accepted({"", 0, "checkpointing"}, "selective-op", {"none", "full"});
   }
-  if (!has_gated_mlp(a.family) || has_fused_qkv(a.family) || a.experts > 0) {
+  if (a.family == Family::composed || !has_gated_mlp(a.family) || has_fused_qkv(a.family) ||
+      a.experts > 0) {
     throw not_accepted({"", 0, "checkpointing"}, "selective-op", {"none", "selective", "full"});
   }
 }
