@@ -22,7 +22,7 @@ class Composer {
   }
 
   Model take() && {
-    const std::vector<Segment>& segments = composition_.segments;
+    const std::vector<Section>& segments = composition_.segments;
     std::vector<std::vector<Layer>> layers(segments.size());
     bool blocks_met = false;
     for (std::size_t i = 0; i < segments.size(); ++i) {
@@ -52,7 +52,7 @@ class Composer {
     return static_cast<int>(segment) * 64 + kind;
   }
 
-  void add_single(const Segment& segment, std::size_t number, std::vector<Layer>& layers) {
+  void add_single(const Section& segment, std::size_t number, std::vector<Layer>& layers) {
     Layer& layer = layers.emplace_back();
     layer.name = Name(segment.name);
     layer.kind = segment.kind;
@@ -60,9 +60,9 @@ class Composer {
     add_tensors(layer, segment.prefix, segment.modules, {});
   }
 
-  void add_blocks(const Segment& segment, std::size_t number, std::vector<Layer>& layers) {
+  void add_blocks(const Section& segment, std::size_t number, std::vector<Layer>& layers) {
     std::int64_t total = 0;
-    for (const Segment& s : composition_.segments)
+    for (const Section& s : composition_.segments)
       total += static_cast<std::int64_t>(s.order.size());
     const auto own = static_cast<std::int64_t>(segment.order.size());
     const std::int64_t count = own == total ? model_.architecture.layers : own;
@@ -100,7 +100,7 @@ class Composer {
 
   void tie() {
     int layer = 0;
-    for (const Segment& segment : composition_.segments) {
+    for (const Section& segment : composition_.segments) {
       for (std::size_t i = 0; i < segment.modules.size(); ++i) {
         if (segment.modules[i].part != Part::tokens) continue;
         int tensor = 0;
@@ -115,7 +115,7 @@ class Composer {
     }
   }
 
-  int blocks_of(const Segment& segment) const {
+  int blocks_of(const Section& segment) const {
     int count = 0;
     for (const Layer& layer : model_.layers) {
       if (layer.kind == LayerKind::block && layer.name.str().starts_with(segment.name)) ++count;

@@ -23,13 +23,13 @@ namespace {
 constexpr Bytes id_bytes = 8;
 
 // Which segment a layer is of.
-const Segment& segment_of(const Model& model, int number, std::size_t& index) {
+const Section& segment_of(const Model& model, int number, std::size_t& index) {
   const Composition& c = *model.architecture.composition;
   int layer = 0;
   std::int64_t own = 0;
-  for (const Segment& s : c.segments) own += static_cast<std::int64_t>(s.order.size());
+  for (const Section& s : c.segments) own += static_cast<std::int64_t>(s.order.size());
   for (index = 0; index < c.segments.size(); ++index) {
-    const Segment& s = c.segments[index];
+    const Section& s = c.segments[index];
     const auto size = static_cast<std::int64_t>(s.order.size());
     layer += s.kind != LayerKind::block ? 1
              : size == own              ? static_cast<int>(model.architecture.layers)
@@ -41,7 +41,7 @@ const Segment& segment_of(const Model& model, int number, std::size_t& index) {
 
 class Ends {
  public:
-  Ends(const Sizes& z, const Segment& segment)
+  Ends(const Sizes& z, const Section& segment)
       : z_(z),
         a_(*z.architecture),
         segment_(segment),
@@ -201,7 +201,7 @@ class Ends {
 
   const Sizes& z_;
   const Architecture& a_;
-  const Segment& segment_;
+  const Section& segment_;
   std::vector<ModuleTensor> tensors_;
   Tape tape_;
   std::int64_t width_;
@@ -213,14 +213,14 @@ void composed_work(const Sizes& sizes, const Layer& layer, int number, const Mod
                    LayerWork& work) {
   const Composition& c = *model.architecture.composition;
   std::size_t index = 0;
-  const Segment& segment = segment_of(model, number, index);
+  const Section& segment = segment_of(model, number, index);
   Sizes z = sizes;
   if (segment.positions > 0) {
     z.seq = segment.positions;
     z.tokens = z.batch * z.seq;
   }
   const int stacks = stacks_of(c);
-  const auto tables = std::count_if(c.segments.begin(), c.segments.end(), [](const Segment& s) {
+  const auto tables = std::count_if(c.segments.begin(), c.segments.end(), [](const Section& s) {
     return s.kind == LayerKind::embedding || s.kind == LayerKind::stem;
   });
   switch (layer.kind) {

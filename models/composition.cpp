@@ -307,7 +307,7 @@ std::int64_t widest_of(const Composition& c) {
       if (m.part == Part::linear) widest = std::max({widest, m.shape[0], m.shape[1]});
     }
   }
-  for (const Segment& s : c.segments) {
+  for (const Section& s : c.segments) {
     for (const Module& m : s.modules) {
       if (m.part == Part::linear) widest = std::max({widest, m.shape[0], m.shape[1]});
     }
@@ -316,7 +316,7 @@ std::int64_t widest_of(const Composition& c) {
 }
 
 int stacks_of(const Composition& c) {
-  return static_cast<int>(std::count_if(c.segments.begin(), c.segments.end(), [](const Segment& s) {
+  return static_cast<int>(std::count_if(c.segments.begin(), c.segments.end(), [](const Section& s) {
     return s.kind == LayerKind::block;
   }));
 }
@@ -324,7 +324,7 @@ int stacks_of(const Composition& c) {
 std::int64_t longest_of(const Composition& c) {
   std::int64_t longest = 1;
   for (const BlockKind& k : c.kinds) longest = std::max(longest, k.memory);
-  for (const Segment& s : c.segments) longest = std::max(longest, s.positions);
+  for (const Section& s : c.segments) longest = std::max(longest, s.positions);
   return longest;
 }
 
@@ -336,8 +336,8 @@ ComposedTerms terms_of(const Model& model, std::int64_t seq_len) {
   const bool tables = a.tied_embeddings;  // used as a matrix, once
   std::size_t at = 0;
   std::int64_t own = 0;
-  for (const Segment& s : c.segments) own += static_cast<std::int64_t>(s.order.size());
-  for (const Segment& s : c.segments) {
+  for (const Section& s : c.segments) own += static_cast<std::int64_t>(s.order.size());
+  for (const Section& s : c.segments) {
     const auto size = static_cast<std::int64_t>(s.order.size());
     const std::int64_t layers = s.kind != LayerKind::block ? 1 : size == own ? a.layers : size;
     const std::int64_t here = s.positions > 0 ? s.positions : seq_len;
@@ -369,7 +369,7 @@ ComposedTerms terms_of(const Model& model, std::int64_t seq_len) {
   return terms;
 }
 
-int kind_at(const Segment& segment, std::int64_t number, std::int64_t count) {
+int kind_at(const Section& segment, std::int64_t number, std::int64_t count) {
   const auto own = static_cast<std::int64_t>(segment.order.size());
   return segment.order[static_cast<std::size_t>(own == count ? number : number * own / count)];
 }
@@ -396,7 +396,7 @@ std::optional<SizeProblem> complete_composition(Architecture& a) {
   }
   std::int64_t blocks = 0;
   int tables = 0;
-  for (const Segment& s : c.segments) {
+  for (const Section& s : c.segments) {
     if (auto p = outside("positions", s.positions, 0, Limits::max_positions, s.name)) return p;
     if (s.kind == LayerKind::block) {
       blocks += static_cast<std::int64_t>(s.order.size());
@@ -421,7 +421,7 @@ std::optional<SizeProblem> complete_composition(Architecture& a) {
   if (auto p = outside("layers", blocks, 1, Limits::layers, "the model")) return p;
   // More or fewer layers than the composition's own: only where one stack has them all.
   const auto stacks = std::count_if(c.segments.begin(), c.segments.end(),
-                                    [](const Segment& s) { return s.kind == LayerKind::block; });
+                                    [](const Section& s) { return s.kind == LayerKind::block; });
   if (a.layers == 0 || stacks != 1) a.layers = blocks;
   if (auto p = outside("layers", a.layers, 1, Limits::layers, "the model")) return p;
 
@@ -434,7 +434,7 @@ std::optional<SizeProblem> complete_composition(Architecture& a) {
       tensors += times * each;
     }
   };
-  for (const Segment& s : c.segments) {
+  for (const Section& s : c.segments) {
     if (s.kind != LayerKind::block) {
       add(s.modules, {}, 1);
       continue;

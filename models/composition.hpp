@@ -59,7 +59,7 @@ struct BlockKind {
   std::int64_t memory = 0;      // positions that cross attention looks at; 0: the workload's
 };
 
-struct Segment {
+struct Section {
   LayerKind kind = LayerKind::block;
   std::string name;    // of its layers: "embedding"; of blocks before the number: "layers."
   std::string prefix;  // of its tensors: "model.layers." (a number and a dot follow)
@@ -74,7 +74,7 @@ struct Composition {
   std::int64_t token_width = 0;      // of the token table, where it is not the hidden size
   std::int64_t position_offset = 0;  // rows of the position table before the first token's (OPT: 2)
   std::vector<BlockKind> kinds;
-  std::vector<Segment> segments;
+  std::vector<Section> segments;
   // What is counted right and costed by rule of thumb, or left out: said with every forecast.
   std::vector<std::string> approximations;
 
@@ -123,6 +123,6 @@ Model compose(const std::string& name, const Architecture& architecture);
 
 // The kind of block `number` of the model; with as many layers as the composition says it is the
 // composition's own, with more or fewer (largest model that fits) the order is stretched.
-int kind_at(const Segment& segment, std::int64_t number, std::int64_t count);
+int kind_at(const Section& segment, std::int64_t number, std::int64_t count);
 
 }  // namespace stepcast

@@ -31,7 +31,7 @@ void refuse_other_heads(const JsonReader& json, const std::vector<std::string>& 
 
 void single(Composition& c, LayerKind kind, std::string name, std::string_view modules,
             std::int64_t positions = 0) {
-  Segment& segment = c.segments.emplace_back();
+  Section& segment = c.segments.emplace_back();
   segment.kind = kind;
   segment.name = std::move(name);
   segment.modules = modules_of(modules);
@@ -40,7 +40,7 @@ void single(Composition& c, LayerKind kind, std::string name, std::string_view m
 
 void stack(Composition& c, std::string name, std::string prefix, std::vector<int> order,
            std::int64_t positions = 0) {
-  Segment& segment = c.segments.emplace_back();
+  Section& segment = c.segments.emplace_back();
   segment.name = std::move(name);
   segment.prefix = std::move(prefix);
   segment.order = std::move(order);

@@ -151,13 +151,13 @@ std::vector<std::string> Draft::layer_types() const {
 void Draft::stack(std::string_view embedding, std::string_view prefix, std::string_view norm,
                   std::string_view head) {
   const auto single = [&](LayerKind kind, const char* name, std::string_view modules) {
-    Segment& segment = composition.segments.emplace_back();
+    Section& segment = composition.segments.emplace_back();
     segment.kind = kind;
     segment.name = name;
     segment.modules = modules_of(modules);
   };
   single(LayerKind::embedding, "embedding", embedding);
-  Segment blocks;
+  Section blocks;
   blocks.name = "layers.";
   blocks.prefix = prefix;
   blocks.order = order_.empty() ? std::vector<int>(static_cast<std::size_t>(layers), 0) : order_;
@@ -170,7 +170,7 @@ Read Draft::finish() && {
   // Kinds that no layer is of (a window that every layer has) are left out.
   std::vector<int> number(composition.kinds.size(), -1);
   std::vector<BlockKind> used;
-  for (Segment& segment : composition.segments) {
+  for (Section& segment : composition.segments) {
     for (int& kind : segment.order) {
       int& mine = number[static_cast<std::size_t>(kind)];
       if (mine < 0) {

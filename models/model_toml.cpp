@@ -123,7 +123,7 @@ std::string composition_text(const Composition& c) {
     }
     text += "modules = " + quoted(to_text(k.modules)) + "\n";
   }
-  for (const Segment& s : c.segments) {
+  for (const Section& s : c.segments) {
     text += "\n[[layer]]\n";
     for (const auto& [name, kind] : layer_names) {
       if (kind == s.kind) text += fmt::format("kind = \"{}\"\n", name);
@@ -217,8 +217,8 @@ void read_order(TomlTable& toml, const Composition& c, std::vector<int>& order) 
   if (order.empty()) throw InputError(toml.where("order"), "is missing; accepted: [\"3 dense\"]");
 }
 
-Segment read_segment(TomlTable& toml, const Composition& c) {
-  Segment s;
+Section read_segment(TomlTable& toml, const Composition& c) {
+  Section s;
   const std::string kind = toml.string("kind");
   bool known = false;
   std::vector<std::string> accepted;
