@@ -7,17 +7,19 @@
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "cli/scenario_flags.hpp"
+#include "sim/report/html_page.hpp"
 
 namespace stepcast::cli {
 
 namespace {
 
 struct Options {
-  std::string file;
+  std::string file, report;
   bool json = false;
 };
 
 int run(const Options& options, const ScenarioFlags& flags) {
+  if (!options.report.empty()) check_report("--report", options.report);
   const Scenario scenario = flags.read(options.file);
   if (scenario.params) {
     throw InputError(scenario.where("params"), "a step has a model; accepted: --model");
@@ -26,6 +28,7 @@ int run(const Options& options, const ScenarioFlags& flags) {
     throw InputError(scenario.where("gpu"), "applies to --params only; the machine has the GPU");
   }
   const Explanation explanation = explain(scenario);
+  if (!options.report.empty()) write_report(options.report, "explain", to_json(explanation));
   print(options.json ? to_json(explanation) : to_text(explanation));
   if (!explanation.report.fits) throw InfeasibleError(shortage(explanation.report));
   return 0;
@@ -37,6 +40,9 @@ Run add(CLI::App& command) {
   command.add_option("scenario", options->file, "scenario file in TOML; flags override it")
       ->option_text("FILE");
   command.add_flag("--json", options->json, "print JSON, schema stepcast.explain/1")
+      ->group("Output");
+  command.add_option("--report", options->report, "also write it as a page of HTML")
+      ->option_text("FILE")
       ->group("Output");
   return [options, flags] { return run(*options, *flags); };
 }

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "cli/scenario_flags.hpp"
+#include "sim/report/html_page.hpp"
 
 namespace stepcast::cli {
 
@@ -30,6 +31,7 @@ struct Options {
   std::optional<double> mtbf, checkpoint_gb;
   bool blocking = false;
   int workers = 0;
+  std::string report;
   bool json = false;
 };
 
@@ -102,6 +104,7 @@ PlanQuestion question_of(const Options& o, const ScenarioFlags& flags) {
 }
 
 int run(const Options& options, const ScenarioFlags& flags) {
+  if (!options.report.empty()) check_report("--report", options.report);
   PlanQuestion question = question_of(options, flags);
   const bool terminal = isatty(STDERR_FILENO) == 1;
   if (terminal) {
@@ -112,6 +115,7 @@ int run(const Options& options, const ScenarioFlags& flags) {
     };
   }
   const Plan result = plan(question);
+  if (!options.report.empty()) write_report(options.report, "plan", to_json(result));
   print(options.json ? to_json(result) : to_text(result));
   if (result.points.empty()) {
     throw InfeasibleError(
@@ -184,6 +188,9 @@ Run add(CLI::App& command) {
   number("--simulate-failures", o->runs, "runs of the best plan, event by event", failing);
   number("--seed", o->seed, "of those runs (default 1)", failing);
   command.add_flag("--json", o->json, "print JSON, schema stepcast.plan/1")->group("Output");
+  command.add_option("--report", o->report, "also write it as a page of HTML")
+      ->option_text("FILE")
+      ->group("Output");
   return [o, flags] { return run(*o, *flags); };
 }
 
