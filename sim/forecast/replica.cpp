@@ -39,9 +39,10 @@ Replica resolve_replica(const Scenario& s, int cluster_gpus) {
                      "is the share of replica_step_ms; accepted: both");
   }
   replica.forward_share = s.replica_forward_share.value_or(replica.forward_share);
-  if (replica.gpus > 1 && s.perturb) {
+  if ((replica.gpus > 1 || replica.step) && s.perturb) {
     throw InputError(s.where("perturb"),
-                     "applies to ranks of one GPU; accepted: replica_gpus of 1");
+                     "applies where compute is forecast; accepted: without replica_gpus and "
+                     "replica_step_ms");
   }
   if (replica.gpus > 1 && s.strategy && *s.strategy == "dp") {
     throw InputError(s.where("replica_gpus"),
