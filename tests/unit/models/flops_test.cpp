@@ -59,6 +59,7 @@ TEST_CASE("the kernels of every decoder add up to the formula less what multipli
       const Family family = model.architecture.family;
       if (takes_images(family) || family == Family::bert) continue;  // encoders_test, resnet_test
       if (family == Family::mlp) continue;  // so small that biases weigh 2 %
+      if (name == "gpt-oss-20b") continue;  // windows of 128 tokens; biases of experts in matrices
       Workload workload;
       workload.micro_batch = micro_batch;
       workload.seq_len = 1024;

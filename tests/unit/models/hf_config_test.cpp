@@ -275,8 +275,7 @@ TEST_CASE("text that is not JSON is refused at its line") {
         "config.json:2: is not valid JSON here; accepted: a Hugging Face config.json");
   CHECK(error_of("[1]") == "config.json:1: is an array; accepted: an object of keys and values");
   CHECK(error_of(std::string(100000, '[')) ==
-        "config.json:1: ends in the middle of a value: not valid JSON; accepted: a whole "
-        "config.json");
+        "config.json:1: nests deeper than 128 brackets; accepted: a Hugging Face config.json");
   CHECK_THROWS_AS(model_from_hf_config(data + "/no-such-file.json"), InputError);
 }
 
