@@ -319,10 +319,11 @@ TEST_CASE("selective-op is refused where the order of products is another") {
   w.seq_len = 128;
   w.checkpointing = Checkpointing::selective_op;
   for (const char* name : {"gpt2", "mixtral-8x7b", "bert-base"}) {
-    CHECK_THROWS_WITH_AS(
-        work_of(load_model(name), 1, w),
-        "checkpointing: 'selective-op' is not accepted; accepted: none, selective, full",
-        InputError);
+    CHECK_THROWS_WITH_AS(work_of(load_model(name), 1, w),
+                         "checkpointing: 'selective-op' is not accepted (did you mean "
+                         "'selective'?); accepted: none, "
+                         "selective, full",
+                         InputError);
   }
 }
 
