@@ -40,12 +40,17 @@ const Command* const commands[] = {
     &validate_command,
     &fit_command,
     &import_command,
+    &trace_command,
     &list_command,
     &show_command,
     &topo_command,
     &nccl_command,
     &collectives_command,
     &serve_command,
+    &doctor_command,
+    &completion_command,
+    &man_command,
+    &schema_command,
 };
 // clang-format on
 
@@ -146,7 +151,8 @@ void note(const std::string& text) {
 void print(const std::string& text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (!written || std::fflush(stdout) != 0) {
-    throw std::runtime_error(std::string("standard output: ") + std::strerror(errno));
+    throw std::runtime_error(std::string("standard output cannot be written: ") +
+                             std::strerror(errno));
   }
 }
 

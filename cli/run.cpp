@@ -16,19 +16,19 @@
 #include "cli/processes.hpp"
 #include "cli/run_gpu.hpp"
 #include "cli/scenario_flags.hpp"
+#include "cli/step_trace.hpp"
 #include "runtime/cpu/executor.hpp"
 #include "runtime/mpi/open.hpp"
 #include "runtime/replay.hpp"
 #include "sim/report/format.hpp"
 #include "sim/report/picture.hpp"
-#include "sim/report/trace.hpp"
 #include "validate/durations.hpp"
 
 namespace stepcast::cli {
 
 void write_timeline(const RunCommandOptions& options, const Forecast& f, const Timeline& timeline) {
   if (!options.trace.empty()) {
-    write_file(options.trace, to_trace(f.schedule, f.costs, timeline));
+    write_file(options.trace, to_trace(f.schedule, f.costs, timeline, trace_options(f)));
     spdlog::info("trace written to {}", options.trace);
   }
   if (options.picture.empty()) return;

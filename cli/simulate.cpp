@@ -16,6 +16,7 @@
 #include "cli/command.hpp"
 #include "cli/scenario_flags.hpp"
 #include "cli/step_page.hpp"
+#include "cli/step_trace.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/params_tables.hpp"
 #include "sim/report/format.hpp"
@@ -23,7 +24,6 @@
 #include "sim/report/html_page.hpp"
 #include "sim/report/memory_snapshot.hpp"
 #include "sim/report/picture.hpp"
-#include "sim/report/trace.hpp"
 #include "sim/schedule/text.hpp"
 
 namespace stepcast::cli {
@@ -32,7 +32,7 @@ namespace {
 
 struct Options {
   std::string file;
-  std::string trace;
+  StepTrace trace;
   std::string picture;
   std::string memory_snapshot;
   std::string report;
@@ -62,7 +62,8 @@ int tables(const Scenario& scenario, const Options& options) {
                      "needs a model: a parameter count alone has no schedule");
   };
   if (options.schedule) needs_a_model("--schedule");
-  if (!options.trace.empty()) needs_a_model("--trace");
+  if (!options.trace.file.empty()) needs_a_model("--trace");
+  if (!options.trace.chakra.empty()) needs_a_model("--chakra");
   if (!options.picture.empty()) needs_a_model("--picture");
   if (!options.memory_snapshot.empty()) needs_a_model("--memory-snapshot");
   if (!options.report.empty()) needs_a_model("--report");
@@ -76,7 +77,7 @@ int tables(const Scenario& scenario, const Options& options) {
 // Two outputs into one file: the first would be lost.
 void refuse_one_file_twice(const Options& options) {
   const std::pair<const char*, const std::string*> files[] = {
-      {"--trace", &options.trace},
+      {"--trace", &options.trace.file},
       {"--picture", &options.picture},
       {"--memory-snapshot", &options.memory_snapshot},
       {"--report", &options.report}};
@@ -118,6 +119,7 @@ int simulate(const Options& options, const ScenarioFlags& flags) {
                      "applies to --params only: with a model the machine (--cluster) has the GPU");
   }
   refuse_one_file_twice(options);
+  check(options.trace);
   if (options.schedule && options.json) {
     throw InputError({.file = "--schedule", .line = 0, .key = ""},
                      "prints a schedule, and --json a forecast; accepted: one of them");
@@ -139,20 +141,16 @@ int simulate(const Options& options, const ScenarioFlags& flags) {
   f.report.notes.insert(f.report.notes.begin(), notes.begin(), notes.end());
   spdlog::info("{}: {} ops a step, {} spans, {} distinct costs", f.schedule.name,
                f.report.ops_per_step, f.timeline.spans.size(), f.costs.costs.size());
+  const bool traces = !options.trace.file.empty() || !options.trace.chakra.empty();
   if (f.perturbed && !f.perturbed->timeline &&
-      (!(options.trace + options.picture).empty() || options.gantt)) {
-    throw refused(!options.trace.empty()     ? "--trace"
-                  : !options.picture.empty() ? "--picture"
-                                             : "--gantt",
+      (traces || !options.picture.empty() || options.gantt)) {
+    throw refused(!options.trace.file.empty()     ? "--trace"
+                  : !options.trace.chakra.empty() ? "--chakra"
+                  : !options.picture.empty()      ? "--picture"
+                                                  : "--gantt",
                   "a step that never ends has no timeline; accepted: without 'missing'");
   }
-  if (!options.trace.empty() && f.perturbed) {
-    const Perturbed& p = *f.perturbed;
-    write_file(options.trace, to_trace(p.schedule, p.costs, *p.timeline));
-  } else if (!options.trace.empty()) {
-    write_file(options.trace, to_trace(f.schedule, f.costs, f.timeline, f.memory));
-  }
-  if (!options.trace.empty()) spdlog::info("trace written to {}", options.trace);
+  write(options.trace, f);
   if (!options.picture.empty()) {
     PictureOptions picture;
     picture.title =
@@ -200,9 +198,7 @@ Run add(CLI::App& command) {
                    "by messages with more than 64 ranks too, however long it takes");
   command.add_flag("--json", options->json, "print JSON, schema stepcast.forecast/1")
       ->group("Output");
-  command.add_option("--trace", options->trace, "write a Chrome/Perfetto trace")
-      ->option_text("FILE")
-      ->group("Output");
+  add_to(command, options->trace);
   command.add_option("--picture", options->picture, "draw the step's timeline as SVG")
       ->option_text("FILE")
       ->group("Output");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 
@@ -9,9 +10,11 @@
 #include "base/toml.hpp"
 #include "cli/command.hpp"
 #include "sim/collectives/collective_cost.hpp"
+#include "sim/forecast/scenario.hpp"
 #include "sim/report/format.hpp"
 #include "topologies/describe.hpp"
 #include "topologies/drawing.hpp"
+#include "topologies/importers/fabric_import.hpp"
 #include "topologies/importers/import.hpp"
 #include "topologies/importers/nccl_xml.hpp"
 #include "topologies/machine_writer.hpp"
@@ -76,13 +79,50 @@ std::string nic_count(const Machine& machine) {
   return fmt::format("{} NIC{}", machine.nics.size(), machine.nics.size() == 1 ? "" : "s");
 }
 
+// The network between machines, out of Slurm's file or ibnetdiscover's output.
+int import_fabric(const Options& o, const std::string& text) {
+  for (const auto& [flag, value] :
+       {std::pair("--gpu", &o.gpu), std::pair("--nvlink", &o.nvlink), std::pair("--cpu", &o.cpu),
+        std::pair("--nic-speed", &o.nic_speed)}) {
+    if (value->empty()) continue;
+    throw InputError({flag, 0, ""}, "is of a machine, and " + o.file +
+                                        " is the network between machines; accepted: without it");
+  }
+  ImportedFabric fabric = import_fabric_text(text, o.file);
+  if (!o.network.empty()) {
+    const std::vector<std::string> known = network_classes();
+    if (std::find(known.begin(), known.end(), o.network) == known.end()) {
+      throw not_accepted({"--network", 0, ""}, o.network, known);
+    }
+    fabric.network = o.network;
+  }
+  std::vector<std::string> comments = {"Imported by `stepcast topo import " + o.file + "`.",
+                                       describe(fabric) + "."};
+  for (const std::string& each : fabric.notes) comments.push_back("Note: " + each + ".");
+  const std::string toml = to_toml(fabric, comments);
+  parse_scenario(toml, o.output.empty() ? "fabric.toml" : o.output);  // what is written loads
+  for (const std::string& each : fabric.notes) note(each);
+  if (o.output.empty()) {
+    print(toml);
+    return 0;
+  }
+  write_file(o.output, toml);
+  print(
+      fmt::format("{}; written to {}: keys of a scenario, as in `stepcast simulate {} --model "
+                  "llama-3-8b --cluster dgx-h100 --nodes {} --strategy fsdp2`\n",
+                  describe(fabric), o.output, o.output, fabric.hosts));
+  return 0;
+}
+
 int import(const Options& o) {
-  const Imported imported = import_topology(o.file, import_options(o, true));
+  const std::string text = read_file(o.file, 64ll << 20);
+  if (is_fabric(text)) return import_fabric(o, text);
+  const Imported imported = import_topology_text(text, o.file, import_options(o, true));
   std::vector<std::string> comments = {"Imported by `stepcast topo import " + o.file + "`."};
-  for (const std::string& text : imported.notes) comments.push_back("Note: " + text + ".");
+  for (const std::string& each : imported.notes) comments.push_back("Note: " + each + ".");
   const std::string toml = to_toml(imported.machine, comments);
   parse_machine(toml, o.output.empty() ? "machine.toml" : o.output);  // what is written loads
-  for (const std::string& text : imported.notes) note(text);
+  for (const std::string& each : imported.notes) note(each);
   if (o.output.empty()) {
     print(toml);
   } else {
@@ -191,8 +231,10 @@ void add_file_options(CLI::App& verb, Options& o, const char* file_help) {
 Run add(CLI::App& command) {
   auto o = std::make_shared<Options>();
   const char* any = "catalog name, machine TOML, NCCL topology XML or nvidia-smi topo -m text";
-  CLI::App* import_verb = command.add_subcommand("import", "a machine TOML from a dump");
-  add_file_options(*import_verb, *o, "NCCL topology XML or nvidia-smi topo -m text");
+  CLI::App* import_verb = command.add_subcommand(
+      "import", "a machine TOML from a dump, fabric keys from a cluster's files");
+  add_file_options(*import_verb, *o,
+                   "NCCL topology XML, nvidia-smi topo -m; Slurm topology.conf, ibnetdiscover");
   import_verb->add_option("-o,--output", o->output, "the TOML to write (default: stdout)")
       ->option_text("FILE");
   CLI::App* show_verb =
@@ -218,6 +260,7 @@ const Command topo_command{
     "topo", "read, show and check a machine's topology",
     "  stepcast topo import /tmp/nccl-topo.xml --gpu h100-sxm -o node.toml\n"
     "  stepcast topo import topo-m.txt --gpu a100-sxm-80gb --nic-speed 200 -o node.toml\n"
+    "  stepcast topo import /etc/slurm/topology.conf -o fabric.toml\n"
     "  stepcast topo show dgx-h100 --svg -o dgx-h100.svg\n"
     "  stepcast topo check node.toml",
     add};

@@ -64,3 +64,31 @@ install(
   DIRECTORY docs examples
   DESTINATION ${CMAKE_INSTALL_DOCDIR}
   COMPONENT runtime)
+
+# Manual pages and completion scripts, written by the program itself.
+set(words ${PROJECT_BINARY_DIR}/words)
+add_custom_command(
+  OUTPUT ${words}/man/stepcast.1
+  COMMAND stepcast man --output ${words}/man
+  COMMAND stepcast completion bash > ${words}/stepcast
+  COMMAND stepcast completion zsh > ${words}/_stepcast
+  COMMAND stepcast completion fish > ${words}/stepcast.fish
+  DEPENDS stepcast
+  VERBATIM)
+add_custom_target(words ALL DEPENDS ${words}/man/stepcast.1)
+install(
+  DIRECTORY ${words}/man/
+  DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
+  COMPONENT runtime)
+install(
+  FILES ${words}/stepcast
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+  COMPONENT runtime)
+install(
+  FILES ${words}/_stepcast
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions
+  COMPONENT runtime)
+install(
+  FILES ${words}/stepcast.fish
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
+  COMPONENT runtime)

@@ -39,6 +39,14 @@ int launched_rank() {
 
 bool under_mpirun() { return launched_rank() >= 0; }
 
+std::string mpi_plugin() {
+  for (const std::filesystem::path& path : places()) {
+    std::error_code ignored;
+    if (std::filesystem::exists(path, ignored)) return path.string();
+  }
+  return "";
+}
+
 std::unique_ptr<Wire> open_mpi() {
   std::string tried;
   for (const std::filesystem::path& path : places()) {

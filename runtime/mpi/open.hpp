@@ -7,6 +7,7 @@
 // Tested by tests/mpi.
 
 #include <memory>
+#include <string>
 
 #include "runtime/cpu/wire.hpp"
 
@@ -18,6 +19,9 @@ int launched_rank();
 
 // Initialises MPI. Throws InputError where the plugin, its libraries or thread support are missing.
 std::unique_ptr<Wire> open_mpi();
+
+// The file that open_mpi() would open; "" where there is none.
+std::string mpi_plugin();
 
 // What the plugin exports. Returns null with a reason; `interface` must be wire_interface.
 inline constexpr int wire_interface = 1;

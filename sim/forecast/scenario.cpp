@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/toml.hpp"
+#include "sim/forecast/scenario_schema.hpp"
 
 namespace stepcast {
 
@@ -103,6 +104,11 @@ std::string flag_of(const std::string& key) {
 Scenario parse_scenario(const std::string& text, const std::string& file) {
   TomlTable table = TomlTable::from_text(text, file);
   Scenario scenario;
+  if (const std::optional<std::string> said = table.optional_string("schema")) {
+    if (*said != scenario_schema_name) {
+      throw not_accepted(table.where("schema"), *said, {scenario_schema_name});
+    }
+  }
   visit_scenario(scenario, Reader{table, scenario});
   table.finish();
   return scenario;

@@ -31,10 +31,10 @@
 
 namespace stepcast {
 
-// A kernel, memcpy or memset; 64 bytes, since a trace has millions.
+// A kernel, memcpy or memset; 72 bytes, since a trace has millions.
 struct TraceSlice {
   double start_us = 0, end_us = 0;
-  double launched_us = -1;   // end of the runtime call; -1: not in the trace
+  double called_us = 0, launched_us = -1;  // the runtime call; -1: not in the trace
   std::int32_t thread = -1;  // that launched it, an index
   std::int32_t stream = 0;
   std::int32_t device = 0;

@@ -25,7 +25,7 @@ constexpr std::size_t most_streams = 1024;
 struct Launch {
   std::int64_t correlation = -1;
   std::int64_t external_id = -1;
-  double end_us = 0;
+  double begin_us = 0, end_us = 0;
   std::int32_t thread = -1;
 };
 
@@ -140,8 +140,8 @@ class Reader {
   void runtime(const KinetoEvent& event) {
     const std::int32_t thread = thread_of(event);
     if (event.correlation >= 0) {
-      launches_.push_back(
-          {event.correlation, event.external_id, event.start_us + event.duration_us, thread});
+      launches_.push_back({event.correlation, event.external_id, event.start_us,
+                           event.start_us + event.duration_us, thread});
     }
     if (is_sync(event.name) && event.duration_us > 0) {
       const auto index = static_cast<std::size_t>(thread);
@@ -215,6 +215,7 @@ class Reader {
       const bool found =
           correlations_[i] >= 0 && at != launches_.end() && at->correlation == correlations_[i];
       if (found) {
+        slice.called_us = at->begin_us;
         slice.launched_us = at->end_us;
         slice.thread = at->thread;
       } else {
@@ -291,7 +292,7 @@ class Reader {
     std::vector<std::int64_t> kernels(count, 0);
     const bool one = count == 1 && marks_.front().name == "trace";
     for (TraceSlice& slice : slices_) {
-      const double when = slice.launched_us >= 0 ? slice.launched_us : slice.start_us;
+      const double when = slice.thread >= 0 ? slice.called_us : slice.start_us;
       const auto next =
           std::upper_bound(marks_.begin(), marks_.end(), when,
                            [](double at, const Mark& mark) { return at < mark.begin_us; });

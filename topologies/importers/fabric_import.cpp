@@ -58,8 +58,8 @@ class Reading {
     }
     if (left_out > 0) {
       out_.notes.push_back(
-          fmt::format("{} host{} left out: they have another number of NICs than {}", left_out,
-                      left_out == 1 ? " is" : "s are", nics_));
+          fmt::format("{} left out for another number of NICs than {}",
+                      left_out == 1 ? "1 host is" : fmt::format("{} hosts are", left_out), nics_));
     }
   }
 

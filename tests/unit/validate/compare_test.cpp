@@ -117,10 +117,11 @@ TEST_CASE("both timelines are one trace with a process each, at the same zero") 
       const std::string name = event["args"]["name"];
       CHECK((name.starts_with("forecast: ") || name.starts_with("measured: ")));
     }
-    if (event["ph"] == "X" && event.value("cat", "") == "step") {
+    const bool step = event["name"].get<std::string>().starts_with("ProfilerStep#");
+    if (step && event.value("cat", "") == "gpu_user_annotation") {
       last[event["pid"].get<int>() >= 1000 ? 1 : 0] = event["ts"].get<double>();
     }
   }
-  CHECK(processes == 2);
+  CHECK(processes == 4);                       // host and GPU of each
   CHECK(last[0] == doctest::Approx(last[1]));  // the reported steps begin together
 }
