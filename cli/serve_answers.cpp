@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "cli/step_page.hpp"
+#include "cli/step_trace.hpp"
 #include "models/model.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/scenario_keys.hpp"
@@ -113,7 +114,7 @@ Answer say(const std::string& what, const Scenario& scenario) {
     return {200, "application/json", scaling_document(scenario, f.report)};
   }
   if (what == "forecast.json") return {200, "application/json", to_json(f.report)};
-  return {200, "application/json", to_trace(f.schedule, f.costs, f.timeline, f.memory)};
+  return {200, "application/json", to_trace(f.schedule, f.costs, f.timeline, trace_options(f))};
 }
 
 }  // namespace
