@@ -34,8 +34,14 @@ std::string quoted(const std::string& column) { return '"' + column + '"'; }  //
 struct Store::Database {
   std::string path;
   sqlite3* handle = nullptr;
+  bool writes = false;
 
-  ~Database() { sqlite3_close(handle); }
+  ~Database() {
+    // Back to one file, where nobody reads just now: it may be copied, and read where nothing may
+    // be written.
+    if (writes) sqlite3_exec(handle, "PRAGMA journal_mode=DELETE", nullptr, nullptr, nullptr);
+    sqlite3_close(handle);
+  }
 
   [[noreturn]] void fail(const char* what) const {
     const char* why = handle == nullptr ? "out of memory" : sqlite3_errmsg(handle);
@@ -179,6 +185,7 @@ struct Store::Database {
     check_ours();
     run("PRAGMA journal_mode=WAL");
     run("PRAGMA synchronous=NORMAL");
+    writes = true;
   }
 
   // Outputs of a later release, keys that no point said before.

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t confirmed_best = 24;
 constexpr std::size_t sized_best = 3;
-constexpr double not_worth_saying = 0.001;  // of the rate
+constexpr double not_worth_saying = 0.005;  // of the rate
 constexpr int direct_tries = 36, simplex_tries = 24;
 constexpr int scale_points = 49;  // of the ranges within 1 and 5 %: a tenth of a decade apart
 
@@ -51,6 +51,7 @@ class Tuner {
     size_buckets(best);
     by_rate(best);
     tuned_.best = best.front();
+    confirmed_ = std::move(best);  // best first
     compare_with_given();
     report_knobs();
     if (stopped_) return std::nullopt;
@@ -240,6 +241,18 @@ class Tuner {
     return a;
   }
 
+  // Strategies stand beside each other at their own best: another one with these very knobs may not
+  // even fit.
+  Alternative best_of_strategy(const std::string& strategy) const {
+    for (const Tried& tried : confirmed_) {
+      if (tried.scenario.strategy == strategy) return alternative(strategy, tried);
+    }
+    Alternative none;
+    none.value = strategy;
+    none.why = "does not fit";
+    return none;
+  }
+
   void report_knobs() {
     // All other values of all knobs in one go.
     struct Asked {
@@ -269,6 +282,10 @@ class Tuner {
       knob.by_default = knobs_.by_default(key, best);
       knob.best = scenario_key(key).text(best);
       if (knob.best.empty()) knob.best = knob.by_default;
+      if (key == "strategy") {
+        for (const std::string& value : values) knob.others.push_back(best_of_strategy(value));
+        continue;
+      }
       for (const std::string& value : values) ask(value, false);
       for (int i = 0; is_size && i < scale_points; ++i) {
         const double low = std::log2(size->low), high = std::log2(size->high);
@@ -328,6 +345,7 @@ class Tuner {
   Scenario given_;
   DispatchOptions dispatch_;
   Tuned tuned_;
+  std::vector<Tried> confirmed_;
   bool stopped_ = false;
 };
 

@@ -130,7 +130,7 @@ std::string to_text(const Tuned& t) {
     text += folded("       ", t.given.result.state == "ok" ? "leaves too little memory free"
                                                            : t.given.result.why);
   }
-  text += "\none knob changed, all else as in the best\n";
+  text += "\none knob changed, all else as in the best; strategies each at its own best\n";
   std::size_t width = 0;
   for (const KnobReport& knob : t.knobs) width = std::max(width, knob.key.size());
   for (const KnobReport& knob : t.knobs) {

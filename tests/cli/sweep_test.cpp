@@ -133,9 +133,10 @@ TEST_CASE("points equal what simulate says, by either engine") {
 
 TEST_CASE("a sweep that is killed goes on where it was, to the same table") {
   const Folder folder;
-  const std::string points = base +
-                             "--vary strategy=zero3,fsdp2 --vary nodes=1:32 --vary "
-                             "micro_batch=1,2 ";
+  const std::string points =
+      base +
+      "--accumulation 8 --vary strategy=zero3,fsdp2 --vary nodes=1:32 --vary "
+      "micro_batch=1,2 ";
   REQUIRE(run(points + "--out " + (folder / "whole.db")).code == 0);
   const pid_t process = start(points + "-j 2 --out " + (folder / "killed.db"), {}, folder / "log");
   wait_for_points(folder / "killed.db", 10);
@@ -152,7 +153,7 @@ TEST_CASE("a sweep that is killed goes on where it was, to the same table") {
 
 TEST_CASE("Ctrl-C keeps what is done and says how to go on") {
   const Folder folder;
-  const std::string points = base + "--vary strategy=zero3 --vary nodes=1:256 ";
+  const std::string points = base + "--accumulation 8 --vary strategy=zero3 --vary nodes=1:256 ";
   const pid_t process = start(points + "--out " + (folder / "s.db"), {}, folder / "log");
   wait_for_points(folder / "s.db", 5);
   kill(process, SIGINT);
@@ -177,9 +178,10 @@ TEST_CASE("four ranks make the table of one process, and leave nothing but the d
 
 TEST_CASE("what a dead rank had in hand is given out again") {
   const Folder folder;
-  const std::string points = base +
-                             "--vary strategy=zero3,fsdp2 --vary nodes=1:32 --vary "
-                             "micro_batch=1,2 ";
+  const std::string points =
+      base +
+      "--accumulation 8 --vary strategy=zero3,fsdp2 --vary nodes=1:32 --vary "
+      "micro_batch=1,2 ";
   REQUIRE(run(points + "--out " + (folder / "one.db")).code == 0);
   std::vector<pid_t> ranks;
   for (const int rank : {0, 1, 2}) {
@@ -325,8 +327,8 @@ TEST_CASE("tune finds what a sweep over the same knobs finds, and writes it as a
   REQUIRE(sweep.code == 0);
   const Json points = Json::parse(sweep.out);
   CHECK(points.at("points").size() == 18);
-  for (const Json& point : points.at("points"))
-    CHECK(point.at("samples_per_s") <= best * 1.0000001);
+  // A bucket size that gains less than half a percent on the default is left at it.
+  for (const Json& point : points.at("points")) CHECK(point.at("samples_per_s") <= best * 1.005);
   const Json again = Json::parse(run("simulate --json " + (folder / "best.toml")).out);
   CHECK(again.at("samples_per_s") == best);
   CHECK(tuned.at("knobs").at(0).at("key") == "micro_batch");

@@ -148,8 +148,8 @@ TEST_CASE("a sweep on three ranks, of which one is killed, makes the table of on
   char name[] = "/tmp/stepcast-mpi-XXXXXX";
   const std::string folder = mkdtemp(name);
   const std::string points =
-      "sweep --model gpt2 --cluster dgx-h100 --seq-len 512 --vary strategy=zero3,fsdp2 --vary "
-      "nodes=1:32 --vary micro_batch=1,2 --out ";
+      "sweep --model gpt2 --cluster dgx-h100 --seq-len 512 --accumulation 8 --vary "
+      "strategy=zero3,fsdp2 --vary nodes=1:32 --vary micro_batch=1,2 --out ";
   REQUIRE(run(points + folder + "/one.db").code == 0);
   const std::string mark = "STEPCAST_TEST=" + std::to_string(getpid());
   Output output;

@@ -48,6 +48,7 @@ TEST_CASE("what is put in comes out to the bit, ordered by the inputs, numbers a
     store.put({"strategy", "nodes"}, {point("a", {std::string("ddp"), 2.0}, odd)});
     CHECK(store.known().size() == 3);
   }
+  CHECK_FALSE(std::filesystem::exists(file + "-wal"));  // one file, also after it was read
   const PointTable table = Store(file, Store::Mode::read).read();
   CHECK(table.inputs == std::vector<std::string>{"nodes", "strategy"});  // the scenario's order
   REQUIRE(table.rows.size() == 3);
@@ -57,6 +58,7 @@ TEST_CASE("what is put in comes out to the bit, ordered by the inputs, numbers a
   CHECK(table.rows[0].inputs == std::vector<Cell>{2.0, std::string("ddp")});
   CHECK(table.rows[0].result.numbers[static_cast<std::size_t>(output_index("step_time_s"))] == odd);
   CHECK(std::isnan(table.rows[0].result.numbers[static_cast<std::size_t>(output_index("mfu"))]));
+  CHECK_FALSE(std::filesystem::exists(file + "-shm"));
 }
 
 TEST_CASE("a key that a later sweep says first is a column from then on, empty before") {
