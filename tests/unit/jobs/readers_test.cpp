@@ -319,3 +319,39 @@ TEST_CASE("GPT-NeoX's keys are read with hyphens or underscores, and its degrees
   CHECK(s.precision == Word("fp16-master"));
   CHECK(has(refusal(head + "2" + rest), "2 tensor-parallel GPUs"));
 }
+
+TEST_CASE(
+    "GPT-NeoX's fp16 table may be of bf16, and its precision fills the tables that are missing") {
+  const std::string head =
+      "pipe-parallel-size: 1\ntrain_micro_batch_size_per_gpu: 4\n"
+      "zero_optimization: {stage: 1}\n";
+  CHECK(scenario_of(head + "fp16: {enabled: true, type: bfloat16}\n").precision ==
+        Word("bf16-master"));
+  CHECK(scenario_of(head + "precision: bfloat16\n").precision == Word("bf16-master"));
+  CHECK(scenario_of(head).precision == Word("fp16-master"));
+}
+
+TEST_CASE("litgpt shards fully where it finetunes and within nodes where it pretrains") {
+  const std::string train =
+      "devices: auto\nprecision: bf16-true\ntrain: {micro_batch_size: 4, "
+      "global_batch_size: 64}\n";
+  const Scenario finetune = scenario_of(train + "checkpoint_dir: x/Llama-2-7b-hf\n");
+  CHECK(finetune.sharding_strategy == Word("FULL_SHARD"));
+  CHECK(finetune.checkpointing == Word("full"));
+  CHECK(finetune.model == Word("llama-2-7b"));
+  const Scenario pretrain = scenario_of(train + "model_name: Llama-2-7b-hf\n");
+  CHECK(pretrain.sharding_strategy == Word("HYBRID_SHARD"));
+  CHECK_FALSE(pretrain.checkpointing.has_value());
+}
+
+TEST_CASE("NeMo's Megatron models say batches and degrees in their own table") {
+  const auto job = [](const std::string& degree) {
+    return "trainer: {devices: 8, num_nodes: 1, precision: bf16}\nmodel: {micro_batch_size: 2, "
+           "global_batch_size: 64, tensor_model_parallel_size: " +
+           degree + "}\n";
+  };
+  const Scenario s = scenario_of(job("1"));
+  CHECK(s.micro_batch == std::optional<std::int64_t>(2));
+  CHECK(s.accumulation == std::optional<std::int64_t>(4));  // 64 / (2 x 8)
+  CHECK(has(refusal(job("2")), "2 tensor-parallel GPUs"));
+}

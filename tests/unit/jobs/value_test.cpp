@@ -109,6 +109,8 @@ TEST_CASE("what is no text, nothing or a template is refused by name") {
   CHECK(refused("{\n \"train_batch_size\": CONFIG_BATCH_SIZE\n}")
             .starts_with("f:2: CONFIG_BATCH_SIZE is a placeholder"));
   CHECK(refused("{\n \"stage\": ${zero_stage}\n}").find("f:2: ${zero_stage}") != std::string::npos);
+  CHECK(refused("{\"a\": {\"b\": 1}").find("it ends too early") != std::string::npos);
+  CHECK(refused("\xEF\xBB\xBF{\"a\": 1}") == "read");
   CHECK(refused("{\"a\": 1,}").find("not valid JSON") != std::string::npos);
   CHECK(refused("a: 1\n---\nb: 2\n").find("more than one YAML document") != std::string::npos);
 }
