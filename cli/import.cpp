@@ -29,9 +29,9 @@ int import_model(const ModelOptions& options) {
   if (!options.output.empty() && model.architecture.family == Family::resnet) {
     throw InputError({"-o", 0, ""}, "writes transformers; a ResNet is in the catalog");
   }
+  if (!options.output.empty()) write_file(options.output, model_toml(model));
   print(model_text(model));
   if (options.output.empty()) return 0;
-  write_file(options.output, model_toml(model));
   print(fmt::format("written: {}; use it with --model {}\n", options.output, options.output));
   return 0;
 }
@@ -56,9 +56,10 @@ Run add(CLI::App& command) {
 
 }  // namespace
 
-const Command import_command{"import", "read what you have: a model's config.json, job files of other frameworks",
-                             "  stepcast import model ./config.json -o model.toml\n"
-                             "  stepcast import job ds_config.json --model llama-3-8b -o scenario.toml",
-                             add};
+const Command import_command{
+    "import", "read what you have: a model's config.json, job files of other frameworks",
+    "  stepcast import model ./config.json -o model.toml\n"
+    "  stepcast import job ds_config.json --model llama-3-8b -o scenario.toml",
+    add};
 
 }  // namespace stepcast::cli

@@ -1,6 +1,7 @@
 // stepcast: the command line. Exit codes by base/error.hpp: 0 done, 2 bad input, 3 does not fit,
 // 1 our own mistake. Every error is one line on stderr.
 
+#include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -85,6 +86,20 @@ void refuse_extras(const CLI::App& app, const std::string& command) {
                    message + "; `stepcast " + command + "--help` lists what is accepted");
 }
 
+// A file that is named and has no name.
+void refuse_empty_files(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string text = option->get_option_text();
+    if (option->count() == 0 || (text != "FILE" && text != "FOLDER")) continue;
+    for (const std::string& value : option->results()) {
+      if (!value.empty()) continue;
+      throw InputError(
+          {.file = option->get_name(), .line = 0, .key = ""},
+          fmt::format("'' is not accepted; accepted: a {}", text == "FILE" ? "file" : "folder"));
+    }
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Forecasts a data-parallel training step before the hardware is bought.",
                "stepcast"};
@@ -127,8 +142,10 @@ int run(int argc, char** argv) {
     if (!sub.app->parsed()) continue;
     const std::string name = sub.app->get_name() + " ";
     if (!sub.passes_on) refuse_extras(*sub.app, name);
+    refuse_empty_files(*sub.app);
     for (const CLI::App* verb : sub.app->get_subcommands()) {
       refuse_extras(*verb, name + verb->get_name() + " ");
+      refuse_empty_files(*verb);
     }
     return sub.run();
   }

@@ -34,7 +34,8 @@ std::string completed_by_bash(const std::string& words) {
   const std::string script = run("completion bash").out;
   REQUIRE(!script.empty());
   // The words as bash would hand them over; the last one is being typed.
-  return shell("bash", script + "\nCOMP_WORDS=(" + words +
+  return shell("bash", script + "\ncd '" + std::string(STEPCAST_SOURCE_DIR) + "'\nCOMP_WORDS=(" +
+                           words +
                            ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_stepcast\n"
                            "printf '%s\\n' \"${COMPREPLY[@]}\"\n");
 }

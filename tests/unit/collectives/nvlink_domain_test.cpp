@@ -20,7 +20,7 @@ constexpr Bytes one_gib = Bytes{1} << 30;
 
 }  // namespace
 
-TEST_CASE("72 GPUs of one NVLink domain reduce in the switch; published is a busbw of 839 GB/s") {
+TEST_CASE("72 GPUs of one NVLink domain reduce in the switch, published is a busbw of 839 GB/s") {
   // 4 GiB in 10,094 us: github.com/coreweave/nccl-tests, README.md, cb86553328f8.
   const CollectiveCost cost = all_reduce({.nodes = 1}, 4 * one_gib);
   MESSAGE(words(cost.choice), ": ", cost.busbw_gbps, " GB/s");

@@ -87,7 +87,7 @@ TEST_CASE("the best change is a forecast of its own and gains what it says") {
 TEST_CASE("GPUs that share NICs are named, and so is a slow rank") {
   const Explanation e =
       of("model = \"llama-3.2-1b\"\nseq_len = 1024\nstrategy = \"ddp\"\ncluster = \"gcp-a3-high\"\n"
-         "nodes = 4\nperturb = [\"rank=3:slow=0.5\"]\n");
+         "nodes = 4\ncollective_corrections = false\nperturb = [\"rank=3:slow=0.5\"]\n");
   CHECK(says(e, "of which 8 GPUs share 4"));
   CHECK(says(e, "all ranks wait for the slowest"));
 }

@@ -123,9 +123,9 @@ TEST_CASE("an evaluator says what forecast says of what does not fit and of what
        {"micro_batch = 4096", "micro_batch = 64", "micro_batch = 96", "step = \"first\"",
         "perturb = [\"rank=3:slow=0.5\"]", "perturb = [\"rank=3:missing\"]",
         "perturb = [\"node=0,nic=2:down\"]", "unused_parameters = [\"transformer.h.11.*\"]",
-        "unused_parameters = [\"transformer.h.11.*\"]\nunused_on_ranks = [1]",
-        "shard_group = 4", "wrap = \"size\"", "model = \"gpt3\"",
-        "cluster = \"abacus\"", "image_size = 224", "loader_workers = 2\nstorage_gbps = 0.001"}) {
+        "unused_parameters = [\"transformer.h.11.*\"]\nunused_on_ranks = [1]", "shard_group = 4",
+        "wrap = \"size\"", "model = \"gpt3\"", "cluster = \"abacus\"", "image_size = 224",
+        "loader_workers = 2\nstorage_gbps = 0.001"}) {
     Scenario s = scenario("");
     const std::string added = text;
     // The last word counts, also over the two keys that scenario() gives.

@@ -159,7 +159,7 @@ TEST_CASE("replicas that the cluster cannot hold, or that say too little, are re
   CHECK(error_of(scenario("ddp", 16, "replica_gpus = 4\nreplica_inner = 3\n")) ==
         "s.toml:7: replica_inner: 3 does not divide the 4 GPUs of a replica; accepted: a divisor "
         "of 4");
-  CHECK(error_of(scenario("ddp", 16, "replica_gpus = 4\n")).find("replica_step_ms: is missing") !=
+  CHECK(error_of(scenario("ddp", 16, "replica_gpus = 4\n")).find("--replica-step-ms: is missing") !=
         std::string::npos);
   CHECK(error_of(scenario("ddp", 16, "replica_forward_share = 0.5\n"))
             .find("replica_forward_share: is the share of replica_step_ms") != std::string::npos);

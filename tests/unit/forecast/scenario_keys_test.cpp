@@ -14,7 +14,7 @@ std::string example(const ScenarioKey& key) {
   if (!key.info().accepted.empty()) return key.info().accepted.back();
   switch (key.type()) {
     case KeyType::word: return "a \"word\" with \\ and \t";
-    case KeyType::number: return "21.5";
+    case KeyType::number: return key.info().max > 0 && key.info().max < 21.5 ? "0.5" : "21.5";
     case KeyType::whole: return key.info().min > 37 ? "1234567" : "37";
     case KeyType::yes_no: return "false";
     case KeyType::words: return "one,two";
@@ -76,8 +76,9 @@ TEST_CASE("a key that is none, and a value that is none, are refused by name") {
         "--vary: 'node' is no key of a scenario (did you mean 'nodes'?); accepted: the flags of "
         "`stepcast simulate --help`, with _ for -");
   Scenario s;
-  CHECK(message([&] { scenario_key("nodes").set(s, "two", {.file = "--nodes", .line = 0, .key = ""}); }) ==
-        "--nodes: 'two' is not accepted; accepted: a whole number, also as 5e8, up to 2^53");
+  CHECK(message([&] {
+          scenario_key("nodes").set(s, "two", {.file = "--nodes", .line = 0, .key = ""});
+        }) == "--nodes: 'two' is not accepted; accepted: a whole number, also as 5e8, up to 2^53");
   scenario_key("nodes").set(s, "0", {.file = "--nodes", .line = 0, .key = ""});
   CHECK(message([&] { scenario_key("nodes").check(s); }) ==
         "--nodes: 0 is not accepted; accepted: 1 to 1e+06");

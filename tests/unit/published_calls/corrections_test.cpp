@@ -46,7 +46,7 @@ TEST_CASE("an all-reduce on two nodes of several GPUs has its own efficiency, LL
   CHECK(corrected_us(correction, call) == doctest::Approx(157));
 }
 
-TEST_CASE("each further hop stalls a ring; a tree over 32 nodes has five") {
+TEST_CASE("each further hop stalls a ring, a tree over 32 nodes has five") {
   Correction stalls;
   stalls.stall = 0.5;
   PredictedCall call{
