@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 
@@ -53,12 +54,16 @@ std::string literal(const std::vector<T>& values) {
 }
 
 // One line, whatever the source held.
-std::string comment(std::string text) {
-  for (char& c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < ' ' || byte == 127) c = ' ';
+std::string comment(const std::string& text) {
+  std::string out = "# ";
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const std::size_t length = utf8_length(text, at);
+    if (length == 0) out += '?';  // a character that was cut in a long value
+    if (length > 0) out += byte < ' ' || byte == 127 ? std::string(" ") : text.substr(at, length);
+    at += std::max<std::size_t>(length, 1);
   }
-  return "# " + text;
+  return out;
 }
 
 // The folder stands in the notes at the head.

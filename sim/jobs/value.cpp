@@ -149,6 +149,16 @@ ParsedValue parse_value(const std::string& text, const std::string& file) {
                      "is not text; accepted: a job file in JSON, YAML or TOML");
   }
   if (text.starts_with("\xEF\xBB\xBF")) return parse_value(text.substr(3), file);
+  int line_number = 1;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_length(text, at);
+    if (length == 0) {
+      throw InputError({.file = file, .line = line_number, .key = ""},
+                       "is not valid UTF-8; accepted: a job file in UTF-8");
+    }
+    if (text[at] == '\n') ++line_number;
+    at += length;
+  }
   const std::string_view line = first_line(text);
   if (line.empty()) {
     throw InputError({.file = file, .line = 0, .key = ""},
@@ -207,6 +217,25 @@ bool is_placeholder(std::string_view text) {
          text == "???" || text.find("TODO") != std::string_view::npos ||
          (text.size() > 2 && text.front() == '<' && text.back() == '>') ||
          (text.size() > 2 && text.front() == '%' && text.back() == '%') || is_upper_word(text);
+}
+
+std::size_t utf8_length(std::string_view text, std::size_t at) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(at);
+  if (first < 0x80) return 1;
+  const std::size_t n = first >= 0xC2 && first < 0xE0   ? 2
+                        : first >= 0xE0 && first < 0xF0 ? 3
+                        : first >= 0xF0 && first < 0xF5 ? 4
+                                                        : 0;
+  if (n == 0 || at + n > text.size()) return 0;
+  for (std::size_t i = at + 1; i < at + n; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  // Overlong forms, surrogates, beyond U+10FFFF.
+  const unsigned char second = byte(at + 1);
+  const bool wrong = (first == 0xE0 && second < 0xA0) || (first == 0xED && second >= 0xA0) ||
+                     (first == 0xF0 && second < 0x90) || (first == 0xF4 && second >= 0x90);
+  return wrong ? 0 : n;
 }
 
 const Value& empty_table() {

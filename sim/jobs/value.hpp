@@ -76,6 +76,9 @@ std::string shown(const Value& value);
 // Whether text is something that a script fills in: CONFIG_BATCH_SIZE, ${stage}, {{x}}, ???, <x>.
 bool is_placeholder(std::string_view text);
 
+// The bytes from `at` on that make one character of UTF-8; 0 where they make none.
+std::size_t utf8_length(std::string_view text, std::size_t at);
+
 // A table without keys, that lives as long as the program.
 const Value& empty_table();
 

@@ -156,3 +156,11 @@ TEST_CASE("no text of a file gets out of its comment or its quotes") {
   const Scenario again = parse_scenario(jobs::scenario_text(c), "again");
   CHECK_FALSE(again.model.has_value());
 }
+
+TEST_CASE("a value that is cut within a character still makes a scenario that can be read") {
+  std::string name = "aa";
+  for (int i = 0; i < 60; ++i) name += "\xC3\xA9";
+  const jobs::Combined c =
+      combined("model_name_or_path: " + name + "\noutput_dir: x\noptim: a" + name + "\n", {}, true);
+  CHECK(parse_scenario(jobs::scenario_text(c), "again").micro_batch == Count(8));
+}

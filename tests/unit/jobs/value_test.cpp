@@ -103,6 +103,8 @@ TEST_CASE("texts that would grow or go deep without end are refused") {
 }
 
 TEST_CASE("what is no text, nothing or a template is refused by name") {
+  CHECK(refused("a: 1\nb: \xE9\n").starts_with("f:2: is not valid UTF-8"));
+  CHECK(refused("a: \xC3\xA9\n") == "read");
   CHECK(refused("").find("is empty") != std::string::npos);
   CHECK(refused("# only a remark\n").find("is empty") != std::string::npos);
   CHECK(refused(std::string("a: \0b", 5)).find("not text") != std::string::npos);
