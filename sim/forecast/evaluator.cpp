@@ -17,9 +17,8 @@
 // formula engine 0.1 or the fluid engine 2.5, the ledger 0.2, the allocator's replay 0.4. The first
 // two vanish here; the schedule and what rests on it alone do where points differ in rates only.
 //
-// Perturbed steps and first steps run other programs besides, messages have costs of their own: they
-// are whole forecasts, from the
-// same sources.
+// Perturbed steps and first steps run other programs besides, messages have costs of their own:
+// they are whole forecasts, from the same sources.
 
 #include "sim/forecast/evaluator.hpp"
 
