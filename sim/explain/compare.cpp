@@ -108,7 +108,8 @@ Report step_of(const Scenario& scenario, const Hybrid& hybrid) {
   }
   const Schedule schedule = build_schedule(r.step);
   const Collectives collectives(r.cluster, r.step.mesh, r.collectives);
-  const CostTable costs = bind_costs(schedule, kernels, collectives, r.profile, r.loader, r.device);
+  CostTable costs = bind_costs(schedule, kernels, collectives, r.profile, r.loader, r.device);
+  give_compute_time(schedule, r.replica, costs);
   const std::unique_ptr<Engine> engine =
       r.engine == "formula" ? make_formula_engine() : make_fluid_engine();
   return report_of(r, schedule, costs, engine->run(schedule, costs), collectives);

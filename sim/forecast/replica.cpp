@@ -44,6 +44,11 @@ Replica resolve_replica(const Scenario& s, int cluster_gpus) {
                      "applies where compute is forecast; accepted: without replica_gpus and "
                      "replica_step_ms");
   }
+  if (replica.gpus > 1 && s.engine && *s.engine == "messages") {
+    throw InputError(s.where("engine"),
+                     "'messages' places ranks of one GPU; accepted with replica_gpus: fluid, "
+                     "formula");
+  }
   if (replica.gpus > 1 && s.strategy && *s.strategy == "dp") {
     throw InputError(s.where("replica_gpus"),
                      "applies where ranks are processes; accepted: 1 under dp");

@@ -167,6 +167,9 @@ TEST_CASE("replicas that the cluster cannot hold, or that say too little, are re
                           "replica_gpus = 4\nreplica_step_ms = 1\n"
                           "perturb = [\"rank=3:late=1s\"]\n"))
             .find("perturb: applies where compute is forecast") != std::string::npos);
+  CHECK(error_of(
+            scenario("ddp", 16, "replica_gpus = 4\nreplica_step_ms = 1\nengine = \"messages\"\n"))
+            .find("engine: 'messages' places ranks of one GPU") != std::string::npos);
   CHECK(error_of(scenario("dp", 8, "replica_gpus = 2\nreplica_step_ms = 1\n"))
             .find("replica_gpus: applies where ranks are processes") != std::string::npos);
 }
