@@ -6,8 +6,9 @@
 //
 // The JSON stands in the page as data, not as a script: it is written so that nothing in it can end
 // its element ("<" becomes \u003c, and so U+2028 and U+2029). What the page shows of it goes
-// through the DOM as text. A large one (10,000 points of a sweep) is compressed. A content security policy in the page lets no other script run and
-// nothing be loaded. Tested by tests/unit/report/html_page_test.cpp and, in a browser, tests/page.
+// through the DOM as text. A large one (10,000 points of a sweep) is compressed. A content security
+// policy in the page lets no other script run and nothing be loaded. Tested by
+// tests/unit/report/html_page_test.cpp and, in a browser, tests/page.
 
 #include <string>
 #include <string_view>
