@@ -20,7 +20,7 @@
 // points are given out again. Rank 0 dies: the others end with exit code 1, and the same command
 // goes on.
 //
-// Tested by tests/cli/sweep_ranks_test.cpp, and under mpirun by tests/mpi.
+// Tested by tests/cli/sweep_test.cpp, and under mpirun by tests/mpi.
 
 #include <chrono>
 #include <string>

@@ -9,15 +9,15 @@
 //      (D. R. Jones, C. D. Perttunen, B. E. Stuckman, 1993) over 0.25 MiB to 1 GiB in equal
 //      factors, then a simplex (Nelder and Mead) from where that ended. A step is constant between
 //      sizes at which a tensor changes its bucket, so only methods without derivatives come into
-//      question;
+//      question. A size that gains less than 0.5 % on the default stays unsaid;
 //   4. around the winner, knob by knob: what each other value loses, and over which range of sizes
 //      the step stays within 1 % and 5 %.
 //
 // Faster means more samples a second. Without a global batch accumulation stays what it was: more
 // of it always looks faster, and changes what is trained.
 //
-// Cost: some thousand points by formula and two hundred by fluid: seconds. Tested by
-// tests/unit/sweep/tune_test.cpp.
+// Cost: some hundred points by formula and two hundred by fluid: seconds. Tested by
+// tests/cli/sweep_test.cpp.
 
 #include <cstdint>
 #include <functional>
