@@ -213,12 +213,10 @@ void end_on_ctrl_c() {
 
 // Rank 0, or the only one.
 int own(const Options& o, const Ranks& ranks, const Points& points, const Conditions& conditions) {
+  PointTable none;  // columns that are asked for, before the work
+  for (const ScenarioKey* key : points.keys()) none.inputs.push_back(key->name());
+  o.output.check_columns(none);
   Store store(o.out, Store::Mode::create);
-  {  // columns that are asked for, before the work
-    PointTable none;
-    for (const ScenarioKey* key : points.keys()) none.inputs.push_back(key->name());
-    if (!o.output.by.empty()) check_numbers(none, o.output.by, "--by");
-  }
   std::unique_ptr<Door> door;
   const std::string identity = std::string(version()) + points.fingerprint();
   if (ranks.size > 1) door = std::make_unique<Door>(ranks, o.out, identity);

@@ -156,13 +156,22 @@ void check_writable(const std::string& file, const std::string& name) {
   }
 }
 
-void show(const SweepOutput& o, const PointTable& table, const RowList& rows) {
-  if (!o.by.empty()) check_numbers(table, o.by, "--by");
-  if (!o.pareto.empty()) {
-    for (const std::string& column : split(o.pareto, "--pareto")) {
+void SweepOutput::check_columns(const PointTable& table) const {
+  if (!by.empty()) check_numbers(table, by, "--by");
+  if (!pareto.empty()) {
+    for (const std::string& column : split(pareto, "--pareto")) {
       check_numbers(table, column, "--pareto");
     }
   }
+  if (!group_by.empty()) {
+    for (const std::string& column : split(group_by, "--group-by")) {
+      check_column(table, column, "--group-by");
+    }
+  }
+}
+
+void show(const SweepOutput& o, const PointTable& table, const RowList& rows) {
+  o.check_columns(table);
   const std::string by = o.by.empty() ? default_by(table, rows) : o.by;
   const RowList choice = fitting(table, confirmed(table, rows));
   const std::vector<std::string> inputs = varied(table, rows);
@@ -182,7 +191,6 @@ void show(const SweepOutput& o, const PointTable& table, const RowList& rows) {
     print(to_text(table, pareto(table, choice, x, y), inputs, {x, y}));
   } else if (!o.group_by.empty()) {
     const std::vector<std::string> columns = split(o.group_by, "--group-by");
-    for (const std::string& column : columns) check_column(table, column, "--group-by");
     print(to_text(table, grouped_by(table, rows, columns, by), columns, inputs));
   } else if (o.all) {
     std::vector<std::string> also{"state"};

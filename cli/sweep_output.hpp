@@ -22,6 +22,8 @@ struct SweepOutput {
   void add_to(CLI::App& command);
   // Bad combinations and files that cannot be written, before long work.
   void check() const;
+  // Columns that the table has not.
+  void check_columns(const PointTable& table) const;
 };
 
 // Prints these rows as asked. `rows` are in the table's order.
