@@ -127,14 +127,14 @@ struct Evaluator::Impl {
   std::map<std::tuple<std::string, int, int>, std::unique_ptr<Collectives>> collectives;
   std::deque<Known> schedules;  // used last first
 
-  Evaluation evaluate(const Scenario& s) {
+  EvaluatedReport report(const Scenario& s) {
     Resolved r = resolve(s, sources);
     std::shared_ptr<NodeSearches>& of_machine = searches[scenario_path(s, "cluster", *s.cluster)];
     if (!of_machine) of_machine = make_node_searches();
     r.collectives.searches = of_machine;
     if (!r.perturbations.empty() || r.first_step || r.engine == "messages") {
-      const SoftwareProfile profile = r.profile;
-      return evaluation_of(forecast(std::move(r)).report, profile);
+      Forecast f = forecast(std::move(r));
+      return {std::move(f.report), std::move(f.resolved.profile)};
     }
     Known& known = schedule_of(s, r);
     const Collectives& answers = collectives_of(s, r);
@@ -145,7 +145,14 @@ struct Evaluator::Impl {
     add_stragglers(r, known.schedule, costs, report);
     add_reserved(known, r, timeline, report.memory);
     report.fits = fits(report.memory, report.capacity);
-    return evaluation_of(report, r.profile);
+    return {std::move(report), std::move(r.profile)};
+  }
+
+  Bytes memory_peak(const Scenario& s) {
+    const Resolved r = resolve(s, sources);
+    Bytes peak = 0;
+    for (const RoleMemory& role : schedule_of(s, r).memory) peak = std::max(peak, role.peak);
+    return peak;
   }
 
   Known& schedule_of(const Scenario& s, const Resolved& r) {
@@ -200,10 +207,27 @@ bool changes_schedule(const std::string& key) { return rate_keys().count(key) ==
 Evaluator::Evaluator() : impl_(std::make_unique<Impl>()) {}
 Evaluator::~Evaluator() = default;
 
+EvaluatedReport Evaluator::report(const Scenario& scenario) {
+  try {
+    return impl_->report(scenario);
+  } catch (const InputError& error) {
+    throw at_its_place(scenario, error);
+  }
+}
+
+Bytes Evaluator::memory_peak(const Scenario& scenario) {
+  try {
+    return impl_->memory_peak(scenario);
+  } catch (const InputError& error) {
+    throw at_its_place(scenario, error);
+  }
+}
+
 Evaluation Evaluator::evaluate(const Scenario& scenario) {
   Evaluation e;
   try {
-    return impl_->evaluate(scenario);
+    const EvaluatedReport whole = impl_->report(scenario);
+    return evaluation_of(whole.report, whole.profile);
   } catch (const InputError& error) {
     e.state = Evaluation::State::refused;
     e.why = at_its_place(scenario, error).what();

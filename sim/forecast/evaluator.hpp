@@ -23,6 +23,7 @@
 
 #include "sim/forecast/interval.hpp"
 #include "sim/forecast/scenario.hpp"
+#include "sim/kernels/profile.hpp"
 #include "sim/report/report.hpp"
 
 namespace stepcast {
@@ -86,6 +87,12 @@ bool changes_schedule(const std::string& key);
 // The same from one whole forecast.
 Evaluation evaluation_of(const Report& report, const SoftwareProfile& profile);
 
+// For those who need more of the report than an Evaluation has.
+struct EvaluatedReport {
+  Report report;  // forecast()'s, without the note of interval_of()
+  SoftwareProfile profile;
+};
+
 class Evaluator {
  public:
   Evaluator();
@@ -94,6 +101,11 @@ class Evaluator {
   Evaluator& operator=(const Evaluator&) = delete;
 
   Evaluation evaluate(const Scenario& scenario);
+
+  // These throw what forecast() throws.
+  EvaluatedReport report(const Scenario& scenario);
+  // Peak of the GPU that holds most, by the replay of allocations; no time is simulated.
+  Bytes memory_peak(const Scenario& scenario);
 
  private:
   struct Impl;

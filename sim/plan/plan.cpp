@@ -204,7 +204,8 @@ void find_front(Plan& plan) {
 }
 
 // ---- a further node, for the points that are shown
-void add_next(Plan& plan, const Space& space, const std::vector<Machine>& nodes, double pue) {
+void add_next(Plan& plan, const Space& space, Evaluator& evaluator,
+              const std::vector<Machine>& nodes, double pue) {
   std::vector<int> shown = plan.front;
   for (const PlannedMachine& m : plan.machines) {
     if (m.best >= 0) shown.push_back(m.best);
@@ -224,7 +225,7 @@ void add_next(Plan& plan, const Space& space, const std::vector<Machine>& nodes,
         throw InputError("the global batch is full");
       if (!space.asked.accumulation) c.accumulation = fills;
     }
-    return packed(std::vector<Trial>{timed(space.asked, c, m.name, "fluid")});
+    return packed(std::vector<Trial>{timed(evaluator, space.asked, c, m.name, "fluid")});
   };
   const auto answer = [&](int piece) -> std::string {
     try {
@@ -360,8 +361,9 @@ Plan plan(const PlanQuestion& question) {
   const Space space = space_of(question, plan);
   check_scenario(space, names);
 
-  // In a worker the searcher lives on: what it remembers serves the next machine.
-  Searcher searcher(space);
+  // In a worker both live on: what they remember serves the next machine.
+  Evaluator evaluator;
+  Searcher searcher(space, evaluator);
   const int workers = question.workers > 0 ? question.workers : cores();
   const int count = static_cast<int>(names.size());
   const std::vector<std::string> answers = in_workers(
@@ -393,7 +395,7 @@ Plan plan(const PlanQuestion& question) {
     plan.machines[m].best = static_cast<int>(i);
   }
   find_front(plan);
-  add_next(plan, space, nodes, prices.pue());
+  add_next(plan, space, evaluator, nodes, prices.pue());
   add_ways(plan, nodes, prices.pue());
   add_assumptions(plan, prices);
   return plan;

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "base/error.hpp"
-#include "sim/forecast/forecast.hpp"
 #include "sim/report/format.hpp"
 #include "topologies/topology.hpp"
 
@@ -48,7 +47,7 @@ Bytes Searcher::peak(const Scenario& scenario, const Choice& choice, int gpus_pe
   if (choice.accumulation > 3) s.accumulation = 3;
   Bytes bytes = -1;
   try {
-    bytes = peak_of(s);
+    bytes = evaluator_.memory_peak(s);
   } catch (const InputError&) {       // NOLINT(bugprone-empty-catch): no peak
   } catch (const InfeasibleError&) {  // NOLINT(bugprone-empty-catch): no peak
   }
@@ -89,7 +88,7 @@ Seconds Searcher::screened(const std::string& machine, const Choice& choice, Sea
     Choice c = choice;
     c.accumulation = accumulation;
     ++counts.screened;
-    return timed(space_.asked, c, machine, "formula").step;
+    return timed(evaluator_, space_.asked, c, machine, "formula").step;
   };
   constexpr std::int64_t line = 4;
   if (choice.accumulation <= line) return step(choice.accumulation);
@@ -148,7 +147,7 @@ MachineSearch Searcher::search(const std::string& name, std::int32_t index) {
     std::size_t tried = 0;
     for (const Screened& s : list) {
       if (tried >= at_least && best && s.rate < near_best * list.front().rate) break;
-      const Trial t = timed(space_.asked, s.choice, name, "fluid");
+      const Trial t = timed(evaluator_, space_.asked, s.choice, name, "fluid");
       ++result.counts.confirmed;
       if (!t.fits) continue;  // the allocator says no
       ++tried;

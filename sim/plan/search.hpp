@@ -53,7 +53,8 @@ struct MachineSearch {
 
 class Searcher {
  public:
-  explicit Searcher(Space space) : space_(std::move(space)) {}
+  // The evaluator outlives it: what that has kept of a machine serves all of its trials.
+  Searcher(Space space, Evaluator& evaluator) : space_(std::move(space)), evaluator_(evaluator) {}
   // Throws InputError for what no choice can cure (an unknown model).
   MachineSearch search(const std::string& machine, std::int32_t index);
 
@@ -66,6 +67,7 @@ class Searcher {
   Seconds screened(const std::string& machine, const Choice& choice, SearchCounts& counts);
 
   Space space_;
+  Evaluator& evaluator_;
   std::map<std::string, Bytes> peaks_;  // of what memory depends on; -1: refused
 };
 

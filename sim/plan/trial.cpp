@@ -4,8 +4,6 @@
 #include <numeric>
 
 #include "base/error.hpp"
-#include "sim/forecast/fit.hpp"
-#include "sim/forecast/forecast.hpp"
 #include "sim/forecast/interval.hpp"
 #include "sim/report/fullest_link.hpp"
 
@@ -90,27 +88,18 @@ Scenario scenario_of(const Scenario& asked, const Choice& choice, const std::str
   return s;
 }
 
-Bytes peak_of(const Scenario& scenario) {
-  const Resolved resolved = resolve(scenario);
-  Bytes peak = 0;
-  for (const RoleMemory& role : memory_of_roles(resolved, build_schedule(resolved.step))) {
-    peak = std::max(peak, role.peak);
-  }
-  return peak;
-}
-
-Trial timed(const Scenario& asked, const Choice& choice, const std::string& machine,
-            const std::string& engine) {
+Trial timed(Evaluator& evaluator, const Scenario& asked, const Choice& choice,
+            const std::string& machine, const std::string& engine) {
   Scenario s = scenario_of(asked, choice, machine);
   s.engine = engine;
-  const Forecast f = forecast(s, {.search_change = false});
-  const Report& r = f.report;
+  const EvaluatedReport e = evaluator.report(s);
+  const Report& r = e.report;
   Trial t;
   t.choice = choice;
   t.fits = r.fits;
   t.capacity = r.capacity;
   for (const RoleMemory& role : r.memory) t.peak = std::max(t.peak, role.peak);
-  const StepInterval interval = interval_of(r, f.resolved.profile);
+  const StepInterval interval = interval_of(r, e.profile);
   t.step = r.step_time;
   t.low = interval.low;
   t.high = interval.high;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "sim/forecast/evaluator.hpp"
 #include "sim/forecast/scenario.hpp"
 #include "sim/report/report.hpp"
 
@@ -64,10 +65,8 @@ std::string_view checkpointing_name(int level);
 // The user's scenario with a choice made. `machine`: its name or path.
 Scenario scenario_of(const Scenario& asked, const Choice& choice, const std::string& machine);
 
-// Peak of the GPU that holds most, by the replay of allocations; no time is simulated.
-Bytes peak_of(const Scenario& scenario);
 // The whole forecast with an engine ("formula", "fluid").
-Trial timed(const Scenario& asked, const Choice& choice, const std::string& machine,
-            const std::string& engine);
+Trial timed(Evaluator& evaluator, const Scenario& asked, const Choice& choice,
+            const std::string& machine, const std::string& engine);
 
 }  // namespace stepcast

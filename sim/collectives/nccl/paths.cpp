@@ -201,24 +201,43 @@ std::vector<int> nearest(const System& system, SystemVertex from,
   return best;
 }
 
+namespace {
+
+// The ports that are nearest to a GPU, and how its channels take turns on them.
+struct LocalNets {
+  LocalNets(const System& system, int gpu) : nets(nearest(system, system.gpus[gpu], system.nets)) {
+    STEPCAST_ASSERT(!nets.empty(), "a GPU that reaches no NIC");
+    const std::vector<int> sharing = nearest(system, system.nets[nets.front()], system.gpus);
+    const int count = static_cast<int>(nets.size());
+    const int gpus = static_cast<int>(sharing.size());
+    first = system.graph[system.gpus[gpu]].device;
+    if ((count & (count - 1)) == 0) first = mirror_bits(first, count);
+    turns = (count + gpus - 1) / gpus;
+  }
+
+  int of(int channel) const {
+    return nets[static_cast<std::size_t>(first + channel % turns) % nets.size()];
+  }
+
+  std::vector<int> nets;
+  int first = 0;
+  int turns = 1;
+};
+
+}  // namespace
+
 int local_net(const System& system, int gpu, int channel) {
-  const std::vector<int> nets = nearest(system, system.gpus[gpu], system.nets);
-  STEPCAST_ASSERT(!nets.empty(), "a GPU that reaches no NIC");
-  const std::vector<int> sharing = nearest(system, system.nets[nets.front()], system.gpus);
-  const int count = static_cast<int>(nets.size());
-  const int gpus = static_cast<int>(sharing.size());
-  int net = system.graph[system.gpus[gpu]].device;
-  if ((count & (count - 1)) == 0) net = mirror_bits(net, count);
-  net += channel % ((count + gpus - 1) / gpus);
-  return nets[net % count];
+  return LocalNets(system, gpu).of(channel);
 }
 
 int local_gpu(const System& system, int net) {
   constexpr int max_channels = 64;
   const std::vector<int> gpus = nearest(system, system.nets[net], system.gpus);
+  std::vector<LocalNets> nets;
+  for (const int gpu : gpus) nets.emplace_back(system, gpu);
   for (int channel = 0; channel < max_channels; ++channel) {
-    for (const int gpu : gpus) {
-      if (local_net(system, gpu, channel) == net) return gpu;
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      if (nets[i].of(channel) == net) return gpus[i];
     }
   }
   return -1;
@@ -232,11 +251,10 @@ std::vector<int> nets_in_order(const System& system, PathType type_inter, int gp
   const int first = gpu < 0 ? 0 : gpu;
   const int last = gpu < 0 ? static_cast<int>(system.gpus.size()) : gpu + 1;
   for (int g = first; g < last; ++g) {
-    const int start = local_net(system, g, 0);
+    const LocalNets nets(system, g);
+    const int start = nets.of(0);
     append(start);
-    for (int channel = 1; local_net(system, g, channel) != start; ++channel) {
-      append(local_net(system, g, channel));
-    }
+    for (int channel = 1; nets.of(channel) != start; ++channel) append(nets.of(channel));
   }
   for (int t = 0; t <= static_cast<int>(type_inter); ++t) {
     for (int g = first; g < last; ++g) {

@@ -21,8 +21,14 @@ Routes::Routes(const System& system)
   for (const SystemVertex n : system.nets) {
     for (const SystemVertex g : system.gpus) net_gpu_.push_back(route(n, g));
   }
+  std::vector<float> pcie_gbps(static_cast<std::size_t>(gpu_count_), 0.0f);  // of each GPU's link
+  for (std::size_t g = 0; g < system.gpus.size(); ++g) {
+    for (const FlatLink& link : system.links) {
+      if (link.from == system.gpus[g] && link.type == PathType::pix) pcie_gbps[g] = link.gbps;
+    }
+  }
   for (int net = -1; net < net_count_; ++net) {
-    for (int gpu = 0; gpu < gpu_count_; ++gpu) preferred_.push_back(sorted(gpu, net));
+    for (int gpu = 0; gpu < gpu_count_; ++gpu) preferred_.push_back(sorted(gpu, net, pcie_gbps));
   }
   for (int n = 0; n < net_count_; ++n) {
     const Node& port = system.graph[system.nets[n]];
@@ -113,7 +119,7 @@ Route Routes::route(SystemVertex from, SystemVertex to) {
   return r;
 }
 
-std::vector<int> Routes::sorted(int gpu, int net) const {
+std::vector<int> Routes::sorted(int gpu, int net, const std::vector<float>& pcie_gbps) const {
   struct Score {
     int gpu, distance;
     float intra_gbps, inter_gbps, pcie_gbps;
@@ -128,9 +134,7 @@ std::vector<int> Routes::sorted(int gpu, int net) const {
     if (net >= 0) {
       score.inter_gbps = net_to_gpu(net, g).gbps;
       score.inter_hops = net_to_gpu(net, g).hops;
-      for (const FlatLink& link : system_.links) {
-        if (link.from == system_.gpus[g] && link.type == PathType::pix) score.pcie_gbps = link.gbps;
-      }
+      score.pcie_gbps = pcie_gbps[static_cast<std::size_t>(g)];
     }
     scores.push_back(score);
   }

@@ -60,7 +60,7 @@ class Routes {
 
  private:
   Route route(SystemVertex from, SystemVertex to);
-  std::vector<int> sorted(int gpu, int net) const;
+  std::vector<int> sorted(int gpu, int net, const std::vector<float>& pcie_gbps) const;
   static PathType worst(unsigned types, PathType limit);
 
   const System& system_;

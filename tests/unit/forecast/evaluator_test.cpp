@@ -186,3 +186,38 @@ TEST_CASE("a point that does not fit is bound by memory") {
   CHECK(e.why.find("does not fit: ") == 0);
   CHECK(e.step_time > 0);
 }
+
+TEST_CASE("an evaluator's report is forecast's, and its peak the fullest role's") {
+  Evaluator evaluator;
+  for (const std::string strategy : {"ddp", "fsdp2", "hsdp"}) {
+    for (const char* more : {"nodes = 2", "nodes = 4\nengine = \"formula\"",
+                             "nodes = 2\nperturb = [\"rank=3:slow=0.5\"]"}) {
+      CAPTURE(more);
+      const Scenario s =
+          scenario("cluster = \"dgx-h100\"\nstrategy = \"" + strategy + "\"\n" + more + "\n");
+      const Forecast f = forecast(s, {.search_change = false});
+      const EvaluatedReport e = evaluator.report(s);
+      CHECK(e.profile.name == f.resolved.profile.name);
+      CHECK(e.report.step_time == f.report.step_time);
+      REQUIRE(e.report.collectives.size() == f.report.collectives.size());
+      for (std::size_t i = 0; i < e.report.collectives.size(); ++i) {
+        CHECK(e.report.collectives[i].kind == f.report.collectives[i].kind);
+        CHECK(e.report.collectives[i].calls == f.report.collectives[i].calls);
+      }
+      Bytes peak = 0;
+      for (const RoleMemory& role : f.report.memory) peak = std::max(peak, role.peak);
+      CHECK(evaluator.memory_peak(s) == peak);
+    }
+  }
+  // The place where a strategy's key was said is in the sentence, as forecast() has it.
+  const Scenario wrong = scenario("cluster = \"dgx-h100\"\nstrategy = \"ddp\"\nshard_group = 4\n");
+  std::string expected;
+  try {
+    forecast(wrong);
+  } catch (const InputError& error) {
+    expected = error.what();
+  }
+  CHECK_FALSE(expected.empty());
+  CHECK_THROWS_WITH_AS(evaluator.report(wrong), expected.c_str(), InputError);
+  CHECK_THROWS_WITH_AS(evaluator.memory_peak(wrong), expected.c_str(), InputError);
+}

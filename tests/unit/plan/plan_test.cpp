@@ -127,6 +127,7 @@ TEST_CASE("the winner of a plan is what simulate forecasts, to the digit") {
 TEST_CASE("the search finds what trying everything finds") {
   const PlanQuestion q =
       question("model = \"llama-3.2-1b\"\nseq_len = 2048\n", 1e10, {"aws-p4d"}, 2);
+  Evaluator evaluator;
   const Plan p = plan(q);
   REQUIRE(p.points.size() == 2);
   for (const PlanPoint& point : p.points) {
@@ -138,14 +139,14 @@ TEST_CASE("the search finds what trying everything finds") {
       for (std::int32_t level = 0; level < 3; ++level) {
         for (std::int64_t b = 1; b <= 64; b *= 2) {
           const Trial t =
-              timed(q.scenario, {0, nodes, strategy, level, b, 1}, "aws-p4d", "formula");
+              timed(evaluator, q.scenario, {0, nodes, strategy, level, b, 1}, "aws-p4d", "formula");
           if (static_cast<double>(t.peak) > 0.9 * static_cast<double>(t.capacity)) break;
           best = std::max(best, t.samples / t.step);
         }
       }
     }
     Choice c = point.trial.choice;
-    const Trial chosen = timed(q.scenario, c, "aws-p4d", "formula");
+    const Trial chosen = timed(evaluator, q.scenario, c, "aws-p4d", "formula");
     CHECK(chosen.samples / chosen.step >= 0.98 * best);
   }
 }
