@@ -32,10 +32,18 @@ class Reader {
       graph.pattern = static_cast<int>(number(node, "pattern", 1 << 20));
       graph.gbps_intra = number(node, "speedintra", 1e6);
       graph.gbps_inter = number(node, "speedinter", 1e6);
+      graph.line = line_of(node);
+      if (node.attribute("nchannels")) {
+        graph.declared_channels = static_cast<int>(number(node, "nchannels", 1 << 20));
+      }
+      graph.cross_nic = static_cast<int>(number(node, "crossnic", 2));
+      graph.same_channels = number(node, "samechannels", 1) != 0;
+      graph.latency_inter_us = number(node, "latencyinter", 1e6);
       graph.type_intra = node.attribute("typeintra").value();
       graph.type_inter = node.attribute("typeinter").value();
       for (const pugi::xml_node channel : node.children("channel")) {
         DumpedGraph::Channel& out = graph.channels.emplace_back();
+        out.line = line_of(channel);
         for (const pugi::xml_node device : channel.children()) {
           const std::string kind = device.name();
           if (kind == "gpu") out.gpus.push_back(number_of(device));
@@ -48,11 +56,14 @@ class Reader {
   }
 
  private:
-  InputError error(const pugi::xml_node& node, const char* key, const std::string& accepted) const {
+  int line_of(const pugi::xml_node& node) const {
     const auto size = static_cast<std::ptrdiff_t>(text_.size());
     const auto until = text_.begin() + std::clamp<std::ptrdiff_t>(node.offset_debug(), 0, size);
-    return InputError({file_, 1 + static_cast<int>(std::count(text_.begin(), until, '\n')),
-                       fmt::format("{}.{}", node.name(), key)},
+    return 1 + static_cast<int>(std::count(text_.begin(), until, '\n'));
+  }
+
+  InputError error(const pugi::xml_node& node, const char* key, const std::string& accepted) const {
+    return InputError({file_, line_of(node), fmt::format("{}.{}", node.name(), key)},
                       fmt::format("\"{}\" is not {}", node.attribute(key).value(), accepted));
   }
 

@@ -32,9 +32,15 @@ Imported read_nccl_xml_text(const std::string& text, const std::string& file,
 struct DumpedGraph {
   int id = 0;       // 0 ring, 1 tree, 2 and 4 CollNet, 3 NVLS
   int pattern = 0;  // 1 balanced tree, 2 split tree, 3 tree, 4 ring, 5 NVLS, 6 CollNet direct
+  int line = 0;     // of the file
+  int declared_channels = -1;             // "nchannels"; -1: not said
   double gbps_intra = 0, gbps_inter = 0;  // per channel
   std::string type_intra, type_inter;
+  int cross_nic = 0;
+  bool same_channels = false;
+  double latency_inter_us = 0;
   struct Channel {
+    int line = 0;
     std::vector<int> nics, gpus;
   };
   std::vector<Channel> channels;

@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "base/toml.hpp"
+#include "sim/collectives/nccl/graph_file.hpp"
 
 namespace stepcast::nccl {
 namespace {
@@ -120,10 +121,10 @@ PathType level(const std::string& value, const Where& where) {
 
 const std::vector<std::string>& known_names() {
   static const std::vector<std::string> names = {
-      "NCCL_ALGO",       "NCCL_PROTO",       "NCCL_MIN_NCHANNELS",    "NCCL_MAX_NCHANNELS",
-      "NCCL_MIN_CTAS",   "NCCL_MAX_CTAS",    "NCCL_NVLS_ENABLE",      "NCCL_NVLS_NCHANNELS",
-      "NCCL_PAT_ENABLE", "NCCL_P2P_LEVEL",   "NCCL_P2P_DISABLE",      "NCCL_NET_GDR_LEVEL",
-      "NCCL_CROSS_NIC",  "NCCL_PXN_DISABLE", "NCCL_TUNER_CONFIG_FILE"};
+      "NCCL_ALGO",       "NCCL_PROTO",       "NCCL_MIN_NCHANNELS",     "NCCL_MAX_NCHANNELS",
+      "NCCL_MIN_CTAS",   "NCCL_MAX_CTAS",    "NCCL_NVLS_ENABLE",       "NCCL_NVLS_NCHANNELS",
+      "NCCL_PAT_ENABLE", "NCCL_P2P_LEVEL",   "NCCL_P2P_DISABLE",       "NCCL_NET_GDR_LEVEL",
+      "NCCL_CROSS_NIC",  "NCCL_PXN_DISABLE", "NCCL_TUNER_CONFIG_FILE", "NCCL_GRAPH_FILE"};
   return names;
 }
 
@@ -164,6 +165,8 @@ void Environment::set(std::string name, const std::string& value, const Where& w
     paths.pxn = number(value, 0, 1, at) == 0;
   } else if (name == "NCCL_TUNER_CONFIG_FILE") {
     tuner.rows = parse_tuner_csv(read_file(value, 16ll << 20), value);
+  } else if (name == "NCCL_GRAPH_FILE") {
+    paths.graphs = read_graph_file(value);
   } else {
     throw not_accepted({where.file, where.line, where.key}, name, known_names());
   }

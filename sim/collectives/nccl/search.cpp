@@ -17,9 +17,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
+#include <utility>
 
 #include "sim/collectives/nccl/channel_search.hpp"
+#include "sim/collectives/nccl/graph_file.hpp"
 #include "sim/collectives/nccl/paths.hpp"
 
 namespace stepcast::nccl {
@@ -365,10 +368,14 @@ void weaken(GraphResult& a, const GraphResult& b) {
 SearchResult search_graphs(const Constants& constants, const System& system, Effort effort) {
   PatternSearch search(constants, system, effort);
   SearchResult result;
-  const Trial ring = search.run(Pattern::ring, 1, max_search_channels);
-  result.ring = result_of(ring, system);
-  result.tree = result_of(search.run(Pattern::balanced_tree, ring.channels, ring.channels), system);
-  result.nvls = result_of(search.run(Pattern::nvls, 1, 64), system);
+  const auto graph = [&](Pattern pattern, int min_channels, int max_channels) {
+    if (std::optional<GraphResult> given = given_graph(system, pattern)) return *std::move(given);
+    return result_of(search.run(pattern, min_channels, max_channels), system);
+  };
+  result.ring = graph(Pattern::ring, 1, max_search_channels);
+  const int rings = result.ring.channels;
+  result.tree = graph(Pattern::balanced_tree, rings, rings);
+  result.nvls = graph(Pattern::nvls, 1, 64);
   const int channels = std::min(result.ring.channels, result.tree.channels);
   result.ring.channels = result.tree.channels = channels;
   return result;

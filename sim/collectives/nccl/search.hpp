@@ -10,13 +10,12 @@ namespace stepcast::nccl {
 // NVLS' heads of a node (NCCL_MAX_NVLS_ARITY): more GPUs than that are in NVLink domains alone.
 constexpr int most_nvls_heads = 32;
 
-
 // least: leaves out trials that cannot change the answer. every_visit: makes every visit NCCL
 // makes, ten times slower; the tests compare the two.
 enum class Effort : std::uint8_t { least, every_visit };
 
 // What rings, trees and NVLS get on this node. across_nodes is a property of the system (it holds
-// NICs or not).
+// NICs or not). Graphs that the user gave (system.limits.graphs) stand in place of a search.
 SearchResult search_graphs(const Constants& constants, const System& system,
                            Effort effort = Effort::least);
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -68,6 +69,7 @@ struct Channel {
   std::vector<int> gpus;
   int nic_in = -1;
   int nic_out = -1;
+  friend bool operator==(const Channel& a, const Channel& b) = default;
 };
 
 // Outcome of one graph search. Speeds are GB/s (1e9 B/s) per channel and direction.
@@ -82,6 +84,7 @@ struct GraphResult {
   int cross_nic = 0;            // 2: channel pairs leave by each other's NIC
   double latency_inter_us = 0;  // what the NIC reports
   std::vector<Channel> orders;
+  friend bool operator==(const GraphResult& a, const GraphResult& b) = default;
 };
 
 struct SearchResult {
@@ -111,12 +114,31 @@ struct TunerSettings {
   std::vector<TunerRow> rows;
 };
 
+// A graph of NCCL_GRAPH_FILE (graph_file.hpp); devices by their number on the machine.
+struct GivenGraph {
+  struct Channel {
+    int line = 0;
+    std::vector<int> gpus, nics;
+    friend bool operator==(const Channel& a, const Channel& b) = default;
+  };
+  int id = 0;          // 0 ring, 1 tree, 3 NVLS
+  GraphResult result;  // without orders
+  std::vector<Channel> channels;
+  friend bool operator==(const GivenGraph& a, const GivenGraph& b) = default;
+};
+struct GraphFile {
+  std::string file;
+  std::vector<GivenGraph> graphs;  // none: everything is searched
+  friend bool operator==(const GraphFile& a, const GraphFile& b) = default;
+};
+
 // ... and of the graph search.
 struct PathLimits {
   PathType peer_level = PathType::dis;  // dis: NCCL's default
   PathType gdr_level = PathType::dis;
   int cross_nic = 2;
   bool pxn = true;
+  GraphFile graphs = {};
   friend bool operator==(const PathLimits& a, const PathLimits& b) = default;
 };
 
