@@ -35,16 +35,16 @@ double difference(const Shape& on, CollectiveKind kind, NcclAlgorithm algorithm,
   CAPTURE(on.gpus_per_node);
   CAPTURE(bytes / mib);
   const double percent = 100 * ((m.base + simulate_messages(m.input).seconds) / m.closed_form - 1);
-  MESSAGE(on.machine, " ", on.gpus, " ranks, ", m.nodes, " nodes, ", bytes / mib, " MiB: ", percent,
-          " %");
+  MESSAGE(std::string(on.machine), " ", on.gpus, " ranks, ", m.nodes, " nodes, ", bytes / mib,
+          " MiB: ", percent, " %");
   return percent;
 }
 
 const Shape shapes[] = {{"dgx-h100", 2, 0},  {"dgx-h100", 3, 0},  {"dgx-h100", 8, 0},
                         {"dgx-h100", 16, 0}, {"dgx-h100", 64, 0}, {"dgx-h100", 2, 1},
                         {"dgx-h100", 3, 1},  {"dgx-h100", 16, 1}, {"dgx-h100", 64, 1},
-                        {"dgx-h100", 8, 4},  {"dgx-a100", 8, 0},  {"dgx-a100", 16, 0},
-                        {"dgx-a100", 64, 0}};
+                        {"dgx-h100", 8, 4},  {"dgx-h100", 24, 0}, {"dgx-a100", 8, 0},
+                        {"dgx-a100", 16, 0}, {"dgx-a100", 24, 0}, {"dgx-a100", 64, 0}};
 
 void check_rings(CollectiveKind kind) {
   for (const Shape& on : shapes) {
@@ -87,17 +87,17 @@ TEST_CASE("messages: two loops hide all latencies but one, and the closed form k
 }
 
 TEST_CASE("messages of a double tree are within 5 % of the closed form from 4 MiB, but for some") {
-  // Those have a few chunks under way, or two nodes of eight, whose chains share links that are all
-  // full at once: docs/engines.md.
+  // Those have a few chunks under way, or two or three nodes of eight, whose chains share links
+  // that are all full at once: docs/engines.md.
   for (const Shape& on : shapes) {
-    const bool two_nodes = on.gpus == 16 && on.gpus_per_node == 0;
+    const bool few_full_nodes = (on.gpus == 16 || on.gpus == 24) && on.gpus_per_node == 0;
     const bool three = on.gpus == 3;
     for (const double bytes : {4 * mib, 16 * mib, 64 * mib, 256 * mib}) {
       if (bytes > 64 * mib && on.gpus == 64) continue;  // seconds
       const double percent = difference(on, CollectiveKind::all_reduce, NcclAlgorithm::tree, bytes);
       const bool few = bytes == 64 * mib || (bytes == 16 * mib && three);
       CHECK(percent > -5);
-      CHECK(percent < (two_nodes ? 15 : few ? 8 : 5));
+      CHECK(percent < (few_full_nodes ? 15 : few ? 8 : 5));
     }
   }
 }
