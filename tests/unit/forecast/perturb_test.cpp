@@ -274,12 +274,14 @@ Built built(const std::string& strategy, const std::string& more = "seq_len = 25
 const std::vector<std::string> three_strategies{"\"ddp\"", "\"fsdp2\"",
                                                 "\"hsdp\"\nshard_group = 2"};
 
-// Folded into classes, each class waits as each of its ranks does when all 8 are roles.
+// Folded into classes, each class waits as each of its ranks does when all 8 are roles. A slow GPU
+// needs kernels that set the pace, not the host, or it loses nothing.
 void compare_with_unfolded(Engine& engine, const std::string& strategy, const std::string& text) {
   CAPTURE(engine.name());
   CAPTURE(strategy);
   CAPTURE(text);
-  const Built b = built(strategy);
+  const bool slow = text.find("slow") != std::string::npos;
+  const Built b = built(strategy, slow ? "seq_len = 1024\nmicro_batch = 16\n" : "seq_len = 256\n");
   const Seconds before = engine.run(b.schedule, b.costs).period();
   PerturbOptions options;
   options.perturbations = parse_perturbations({text}, {8, 8}, here);
@@ -289,6 +291,7 @@ void compare_with_unfolded(Engine& engine, const std::string& strategy, const st
   REQUIRE(alone.classes.size() == 8);
   CHECK(folded.classes.size() < 8);
   CHECK(folded.step_time == doctest::Approx(alone.step_time).epsilon(1e-6));
+  if (slow) CHECK(folded.step_time > 1.1 * before);
   CHECK(folded.torn_down == alone.torn_down);
   for (const RankClass& each : rank_classes(b.schedule, options.perturbations)) {
     for (const PerturbedClass& row : folded.classes) {
