@@ -22,7 +22,8 @@ namespace stepcast::cli {
 
 namespace {
 
-// clang-format off: a line a command, in the order of the help
+// A line a command, in the order of the help.
+// clang-format off
 const Command* const commands[] = {
     &simulate_command,
     &advise_command,
@@ -100,6 +101,28 @@ void refuse_empty_files(const CLI::App& app) {
   }
 }
 
+// What is missing on the command line, and what it may be.
+std::string what_is_required(const CLI::App& app, const std::string& message) {
+  const CLI::App* command = &app;
+  std::string name;
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    name += command->get_name() + " ";
+  }
+  std::string accepted;
+  for (const CLI::Option* option : command->get_options()) {
+    if (option->get_required() && option->count() == 0 && accepted.empty()) {
+      accepted = option->get_description();
+    }
+  }
+  for (const CLI::App* verb : command->get_subcommands(nullptr)) {
+    if (command->get_require_subcommand_min() == 0) break;
+    accepted += (accepted.empty() ? "" : ", ") + verb->get_name();
+  }
+  return fmt::format("{}: {}; accepted: {}; `stepcast {}--help` says more",
+                     name.substr(0, name.size() - 1), message, accepted, name);
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Forecasts a data-parallel training step before the hardware is bought.",
                "stepcast"};
@@ -132,6 +155,8 @@ int run(int argc, char** argv) {
     const int code = app.exit(done, text, text);
     print(text.str());
     return code;
+  } catch (const CLI::RequiredError& error) {
+    return fail(what_is_required(app, error.what()), 2);
   } catch (const CLI::ParseError& error) {
     return fail(error.what(), 2);
   }

@@ -34,18 +34,18 @@ Json point_json(const Evaluation& e) {
   return {{"nodes", e.nodes},
           {"gpus", e.gpus},
           {"step_time_s", e.step_time},
-          {"low_s", e.fitted_profile ? Json(e.interval.low) : Json()},
-          {"high_s", e.fitted_profile ? Json(e.interval.high) : Json()},
+          {"low_s", e.interval.low},
+          {"high_s", e.interval.high},
           {"throughput", e.tokens_per_second > 0 ? e.tokens_per_second : e.samples_per_second},
           {"exposed_s", e.split.exposed_total()},
           {"fits", e.state == Evaluation::State::fits}};
 }
 
 Json interval_json(const Forecast& f) {
-  if (f.resolved.profile.fitted.empty()) return {};
   const StepInterval i = interval_of(f.report, f.resolved.profile);
-  return {{"low_s", i.low},       {"high_s", i.high},     {"profile", i.profile},
-          {"kernels", i.kernels}, {"network", i.network}, {"scale", i.scale}};
+  return {{"low_s", i.low},        {"high_s", i.high},     {"profile", i.profile},
+          {"kernels", i.kernels},  {"network", i.network}, {"scale", i.scale},
+          {"borrowed", i.borrowed}};
 }
 
 }  // namespace

@@ -30,6 +30,8 @@ def excerpt(output, block):
 def main():
     program = str(pathlib.Path(sys.argv[1]).resolve())
     pattern = re.compile(r"( *\$ stepcast ([^\n]+)\n\n?```text\n)(.*?)(\n```)", re.S)
+    for name in ("sweep.db", "sweep.db-wal", "sweep.db-shm"):  # an earlier build's figures
+        (root / "build" / name).unlink(missing_ok=True)
     for page in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:
 
         def fresh(match, page=page):

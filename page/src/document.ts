@@ -58,8 +58,8 @@ export interface ScalingPoint {
   nodes: number;
   gpus: number;
   step_time_s: number;
-  low_s: number | null;
-  high_s: number | null;
+  low_s: number;
+  high_s: number;
   throughput: number;
   exposed_s: number;
   fits: boolean;
@@ -80,11 +80,12 @@ export interface Interval {
   kernels: number;
   network: number;
   scale: number;
+  borrowed: boolean; // the profile was not fitted; its deviation is how fitted ones differ
 }
 
 export interface StepDocument {
   forecast: any; // stepcast.forecast/1
-  interval: Interval | null;
+  interval: Interval;
   timeline: Timeline | null;
   memory: Memory | null;
   topology: Topology;

@@ -49,6 +49,11 @@ export function seconds(s: unknown): string {
   const {value, unit} = secondsParts(s);
   return unit ? `${value} ${unit}` : value;
 }
+// "0.98 to 1.61 s", or "994 ms to 1.61 s" where the units differ.
+export function secondsRange(low: number, high: number): string {
+  const from = secondsParts(low);
+  return `${from.value}${from.unit === secondsParts(high).unit ? '' : ` ${from.unit}`} to ${seconds(high)}`;
+}
 // Ticks of an axis that ends at `most`: all in one unit.
 export function secondsTick(most: number): (value: number) => string {
   const [scale, unit] = most >= 2 ? [1, 's'] : most >= 2e-3 ? [1e3, 'ms'] : [1e6, 'µs'];

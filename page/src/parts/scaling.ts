@@ -3,7 +3,7 @@
 import {axis, chart, tip, tooltip, type Option} from '../chart';
 import type {Scaling, ScalingPoint} from '../document';
 import {h} from '../dom';
-import {grouped, milliseconds, percent, seconds, secondsTick} from '../format';
+import {grouped, milliseconds, percent, seconds, secondsRange, secondsTick} from '../format';
 import {card} from '../shell';
 import {alternative, table} from '../table';
 import {colour} from '../theme';
@@ -13,7 +13,6 @@ export function scalingCard(s: Scaling): HTMLElement {
   const first = points[0];
   const ideal = (p: ScalingPoint): number => (first.throughput / first.nodes) * p.nodes;
   const efficiency = (p: ScalingPoint): number => p.throughput / ideal(p);
-  const interval = points.some((p) => p.low_s !== null);
   const nodes = points.map((p) => String(p.nodes));
 
   const common = (): Option => ({
@@ -23,7 +22,7 @@ export function scalingCard(s: Scaling): HTMLElement {
   const facts = (p: ScalingPoint): HTMLElement =>
     tip(`${p.nodes} node${p.nodes === 1 ? '' : 's'}, ${grouped(p.gpus)} GPUs`, [
       ['step', seconds(p.step_time_s)],
-      ['8 of 10', p.low_s !== null ? `${seconds(p.low_s)} to ${seconds(p.high_s)}` : null],
+      ['8 of 10', secondsRange(p.low_s, p.high_s)],
       [s.unit, grouped(p.throughput)],
       ['efficiency', percent(efficiency(p))],
       ['exposed', percent(p.exposed_s / p.step_time_s)],
@@ -55,22 +54,18 @@ export function scalingCard(s: Scaling): HTMLElement {
   time.draw(() => ({
     ...common(),
     tooltip: {...tooltip(), trigger: 'axis', formatter: (items: any) => facts(points[items[0].dataIndex])},
-    yAxis: {...axis(), type: 'value', min: 0, axisLabel: {...axis().axisLabel, formatter: secondsTick(Math.max(...points.map((p) => p.high_s ?? p.step_time_s)))}},
+    yAxis: {...axis(), type: 'value', min: 0, axisLabel: {...axis().axisLabel, formatter: secondsTick(Math.max(...points.map((p) => p.high_s)))}},
     series: [
-      ...(interval
-        ? [
-            {type: 'line', stack: 'band', symbol: 'none', lineStyle: {opacity: 0}, data: points.map((p) => p.low_s), silent: true},
-            {
-              type: 'line',
-              stack: 'band',
-              symbol: 'none',
-              lineStyle: {opacity: 0},
-              areaStyle: {color: colour('accent'), opacity: 0.16},
-              data: points.map((p) => (p.low_s === null ? null : p.high_s! - p.low_s)),
-              silent: true,
-            },
-          ]
-        : []),
+      {type: 'line', stack: 'band', symbol: 'none', lineStyle: {opacity: 0}, data: points.map((p) => p.low_s), silent: true},
+      {
+        type: 'line',
+        stack: 'band',
+        symbol: 'none',
+        lineStyle: {opacity: 0},
+        areaStyle: {color: colour('accent'), opacity: 0.16},
+        data: points.map((p) => p.high_s - p.low_s),
+        silent: true,
+      },
       {
         type: 'line',
         data: points.map((p) => ({value: p.step_time_s, ...marked(p)})),
@@ -85,12 +80,8 @@ export function scalingCard(s: Scaling): HTMLElement {
       {label: 'nodes', value: (p) => p.nodes},
       {label: 'GPUs', value: (p) => p.gpus},
       {label: 'step, ms', value: (p) => p.step_time_s * 1e3, text: (p) => milliseconds(p.step_time_s)},
-      ...(interval
-        ? [
-            {label: 'low, ms', value: (p: ScalingPoint) => p.low_s, text: (p: ScalingPoint) => milliseconds(p.low_s)},
-            {label: 'high, ms', value: (p: ScalingPoint) => p.high_s, text: (p: ScalingPoint) => milliseconds(p.high_s)},
-          ]
-        : []),
+      {label: 'low, ms', value: (p) => p.low_s, text: (p) => milliseconds(p.low_s)},
+      {label: 'high, ms', value: (p) => p.high_s, text: (p) => milliseconds(p.high_s)},
       {label: s.unit, value: (p) => p.throughput, text: (p) => grouped(p.throughput)},
       {label: 'efficiency', value: efficiency, text: (p) => percent(efficiency(p))},
       {label: 'exposed', value: (p) => p.exposed_s / p.step_time_s, text: (p) => percent(p.exposed_s / p.step_time_s)},
@@ -102,13 +93,12 @@ export function scalingCard(s: Scaling): HTMLElement {
   const dropped = s.left_out.length ? h('ul', {class: 'notes'}, ...s.left_out.map((line) => h('li', {}, line))) : null;
   return card(
     'On more and on fewer nodes',
-    `The same scenario with the same batch a GPU, ${s.engine} engine. The large point is this one; a hollow one does not fit in memory.` +
-      (interval ? '' : ' The software profile was not fitted, so there is no interval.'),
+    `The same scenario with the same batch a GPU, ${s.engine} engine. The large point is this one; a hollow one does not fit in memory.`,
     h(
       'div',
       {class: 'columns'},
       h('figure', {}, h('figcaption', {}, h('strong', {}, s.unit), '; dashed: as the smallest size, times nodes'), throughput.element),
-      h('figure', {}, h('figcaption', {}, h('strong', {}, 'step time'), interval ? '; shaded: 8 steps in 10' : ''), time.element),
+      h('figure', {}, h('figcaption', {}, h('strong', {}, 'step time'), '; shaded: 8 steps in 10'), time.element),
     ),
     alternative('As a table', rows),
     dropped,

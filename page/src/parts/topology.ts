@@ -111,13 +111,16 @@ export function topologyDrawing(t: Topology): HTMLElement {
       sub ? svg('text', {x: at.x, y: at.y + 11, 'text-anchor': 'middle', class: 'quiet', style: 'font-size:9.5px'}, sub) : null,
     );
 
+  const labels: SVGElement[] = []; // over the links that cross them
   for (const frame of frames) {
     const cpu = t.devices[frame.cpu];
     const room = Math.floor((frame.to - frame.from) / 6.4);
     const name = `${cpu.name}${cpu.product ? `: ${cpu.product}` : ''}`;
     parts.push(
       svg('rect', {x: frame.from - 8, y: frameTop, width: frame.to - frame.from + 16, height: rows.gpu + 26 - frameTop, rx: 10, fill: 'var(--sunken)'}),
-      svg('text', {x: frame.from, y: rows.gpu + 40 - 6, class: 'quiet', style: 'font-size:10px'}, svg('title', {}, name), name.length > room ? `${name.slice(0, Math.max(4, room - 1))}…` : name),
+    );
+    labels.push(
+      svg('text', {x: frame.from, y: rows.gpu + 40 - 6, class: 'quiet over', style: 'font-size:10px'}, svg('title', {}, name), name.length > room ? `${name.slice(0, Math.max(4, room - 1))}…` : name),
     );
   }
   frames.slice(1).forEach((frame, at) => {
@@ -185,6 +188,7 @@ export function topologyDrawing(t: Topology): HTMLElement {
     'svg',
     {class: 'topology', viewBox: `0 ${top} ${width} ${height - top}`, role: 'img', 'aria-label': `One node: ${t.machine}`, style: `width:100%;max-width:${Math.round(width * 1.15)}px;display:block;margin:0 auto`},
     ...parts,
+    ...labels,
   );
   return h('figure', {}, h('figcaption', {}, h('strong', {}, t.machine), ': a node; thick and blue where the step keeps links busy'), h('div', {}, drawing as unknown as HTMLElement));
 }

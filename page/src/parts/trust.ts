@@ -1,12 +1,12 @@
 // How far to trust it: provenance of the step's seconds, the interval's parts, notes.
 import type {Interval} from '../document';
 import {h} from '../dom';
-import {percent, seconds} from '../format';
+import {percent, secondsRange} from '../format';
 import {card} from '../shell';
 
 const colours: Record<string, string> = {measured: 'good', modelled: 'bwd', extrapolated: 'ag', assumed: 'rs'};
 
-export function trustCard(forecast: any, interval: Interval | null): HTMLElement {
+export function trustCard(forecast: any, interval: Interval): HTMLElement {
   const provenance = Object.entries(forecast.provenance as Record<string, number>);
   const total = provenance.reduce((sum, [, s]) => sum + s, 0) || 1;
   const bar = h(
@@ -22,16 +22,15 @@ export function trustCard(forecast: any, interval: Interval | null): HTMLElement
     {class: 'legend'},
     ...provenance.map(([name, s]) => h('span', {}, h('span', {class: 'swatch', style: `background:var(--${colours[name] ?? 'cp'})`}), `${name} ${share(s)}`)),
   );
-  const spread = interval
-    ? h(
-        'p',
-        {class: 'subtitle', style: 'margin-top:12px'},
-        `8 steps in 10 take ${seconds(interval.low_s)} to ${seconds(interval.high_s)}. Standard deviations: software profile ${percent(interval.profile)}, ` +
-          `kernels ${percent(interval.kernels)}, network ${percent(interval.network)}, scale ${percent(interval.scale)}.`,
-      )
-    : h('p', {class: 'subtitle', style: 'margin-top:12px'}, 'This software profile was not fitted to measured steps, so no interval is given.');
+  const spread = h(
+    'p',
+    {class: 'subtitle', style: 'margin-top:12px'},
+    `8 steps in 10 take ${secondsRange(interval.low_s, interval.high_s)}. Standard deviations: software profile ${percent(interval.profile)}` +
+      `${interval.borrowed ? ' (this one was not fitted to measured steps: as fitted ones differ)' : ''}, ` +
+      `kernels ${percent(interval.kernels)}, network ${percent(interval.network)}, scale ${percent(interval.scale)}.`,
+  );
   // The interval's sentence stands above already.
-  const notes = (forecast.notes as string[]).filter((note) => !interval || !note.startsWith('8 steps in 10'));
+  const notes = (forecast.notes as string[]).filter((note) => !note.startsWith('8 steps in 10'));
   return card(
     'How far to trust it',
     'What the step’s time rests on. A forecast is as good as its worst large part.',

@@ -1,7 +1,7 @@
 // One forecast step.
 import type {StepDocument} from '../document';
 import {h} from '../dom';
-import {count, digits, gib, grouped, percent, seconds, secondsParts, signedPercent} from '../format';
+import {count, digits, gib, grouped, percent, seconds, secondsParts, secondsRange, signedPercent} from '../format';
 import {gantt} from '../parts/gantt';
 import {memoryChart, memoryTable} from '../parts/memory';
 import {scalingCard} from '../parts/scaling';
@@ -53,7 +53,7 @@ export function figures(d: StepDocument, before?: any): HTMLElement {
       label: 'Step time',
       value: step.value,
       unit: step.unit,
-      ...against(f.step_time_s, before?.step_time_s, true, d.interval ? `8 in 10: ${secondsParts(d.interval.low_s).value} to ${seconds(d.interval.high_s)}` : 'no interval: profile not fitted'),
+      ...against(f.step_time_s, before?.step_time_s, true, `8 in 10: ${secondsRange(d.interval.low_s, d.interval.high_s)}`),
       title: 'From the end of one optimizer step to the end of the next',
     },
     {
