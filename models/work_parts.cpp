@@ -8,6 +8,7 @@
 #include "models/architecture.hpp"
 #include "models/composition.hpp"
 #include "models/layout.hpp"
+#include "models/selective_op.hpp"
 
 namespace stepcast {
 namespace {
@@ -123,18 +124,21 @@ std::int64_t image_of(const Model& model, const Workload& w) {
   return side;
 }
 
-// Which products are the first, the third, ... is said for blocks with q, k, v, gate and up apart.
 void check_selective_op(const Architecture& a) {
   if (a.family == Family::resnet) {
     throw not_accepted({"", 0, "checkpointing"}, "selective-op", {"none", "full"});
   }
-  if (a.family == Family::composed || !has_gated_mlp(a.family) || has_fused_qkv(a.family) ||
-      a.experts > 0) {
+  if (!takes_selective_op(a)) {
     throw not_accepted({"", 0, "checkpointing"}, "selective-op", {"none", "selective", "full"});
   }
 }
 
 }  // namespace
+
+bool takes_selective_op(const Architecture& a) {
+  return a.family != Family::resnet && a.family != Family::composed && has_gated_mlp(a.family) &&
+         !has_fused_qkv(a.family) && a.experts == 0;
+}
 
 Sizes sizes_of(const Model& model, const Workload& w) {
   const Architecture& a = model.architecture;

@@ -90,14 +90,37 @@ bool said_by_flag(const Scenario& flags, const std::string& key) {
   return flags.said.count(key) > 0;
 }
 
+// GPUs of one replica need the time of a micro-batch within: what to add, once for all dimensions.
+void ask_for_replica(const std::map<std::string, Fact<std::int64_t>>& degrees,
+                     std::vector<Unsupported>& reasons) {
+  std::int64_t gpus = 1;
+  std::string words;
+  for (const auto& [what, degree] : degrees) {
+    gpus *= degree.value;
+    words += fmt::format("{}{} {}", words.empty() ? "" : " x ", degree.value, what);
+  }
+  for (const auto& [what, degree] : degrees) {
+    reasons.push_back(
+        {degree.source.where,
+         fmt::format("{} GPUs to a replica: stepcast simulates the data-parallel axis, not what "
+                     "runs inside such a group; add --replica-gpus {} --replica-step-ms T, T the "
+                     "forward and backward of a micro-batch in it",
+                     words, gpus),
+         "", false});
+  }
+}
+
 // The first of what stops a forecast, and how many more there are.
-void stop(const std::vector<Job>& jobs, const Scenario& flags, bool strategy_replaced,
-          const CombineOptions& options, std::vector<std::string>& notes) {
+void stop(const std::vector<Job>& jobs, const Facts& facts, const Scenario& flags,
+          bool strategy_replaced, const CombineOptions& options, std::vector<std::string>& notes) {
   struct Reason {
     Where where;
     std::string sentence;
   };
   std::vector<Reason> reasons;
+  std::vector<Unsupported> replicas;
+  if (!flags.replica_step_ms) ask_for_replica(facts.degrees, replicas);
+  for (const Unsupported& u : replicas) reasons.push_back({u.where, u.sentence});
   for (const Job& job : jobs) {
     for (const Unsupported& u : job.unsupported) {
       if (!u.settled_by.empty() && said_by_flag(flags, u.settled_by)) continue;
@@ -142,7 +165,17 @@ Combined combine(const std::vector<Job>& jobs, const Scenario& flags,
     all.notes.push_back(
         fmt::format("{} is read as {} ({})", job.file, to_string(job.kind), job.syntax));
   }
-  stop(jobs, flags, replaced, options, all.notes);
+  for (const Job& job : jobs) {
+    for (const auto& [what, degree] : job.degrees) {
+      std::optional<Fact<std::int64_t>> known;
+      if (facts.degrees.count(what) > 0) known = facts.degrees.at(what);
+      agree(known, std::optional<Fact<std::int64_t>>(degree));
+      facts.degrees[what] = *known;
+    }
+    facts.gpus_are_replicas = facts.gpus_are_replicas || job.gpus_are_replicas;
+  }
+  stop(jobs, facts, flags, replaced, options, all.notes);
+  if (!flags.replica_step_ms) facts.degrees.clear();  // ignored on purpose
 
   for (const Job& job : jobs) {
     // Settings of a strategy that another file or a flag overrules go with it.

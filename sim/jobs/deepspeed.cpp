@@ -504,6 +504,14 @@ void refuse_degree(Section& section, Section::Names names, const std::string& wh
   if (section.is_auto(names)) section.take(names);
   const auto degree = section.integer(names, -1, 1e7);
   if (!degree || degree->value <= 1) return;
+  if (what == "tensor-parallel" || what == "pipeline-parallel" || what == "context-parallel") {
+    const auto [there, is_new] = section.job().degrees.try_emplace(what, *degree);
+    if (!is_new && there->second.value != degree->value) {
+      throw InputError(degree->source.where, fmt::format("contradicts {}; accepted: one of them",
+                                                         place(there->second.source)));
+    }
+    return;
+  }
   section.job().unsupported.push_back(
       {degree->source.where,
        fmt::format("{} {} GPUs to a replica: stepcast simulates the data-parallel axis, not what "

@@ -114,8 +114,11 @@ std::string torchtitan_text(Pen& pen) {
   text += training_table(pen, strategy == "ddp");
   text += parallelism_table(pen, strategy);
   const std::string mode = pen.take("checkpointing", pen.s.checkpointing).value_or("none");
-  text += fmt::format("[activation_checkpoint]\nmode = \"{}\"\n", mode);
-  if (mode == "selective") text += "selective_ac_option = \"op\"\n";
+  if (mode == "selective") pen.leave("checkpointing");  // its list of ops is another choice
+  const bool by_op = mode.starts_with("selective");
+  text +=
+      fmt::format("[activation_checkpoint]\nmode = \"{}\"\n", by_op ? "selective" : mode.c_str());
+  if (by_op) text += "selective_ac_option = \"op\"\n";
   if (const auto& optimizer = pen.take("optimizer", pen.s.optimizer)) {
     if (optimizer->starts_with("adamw-")) {
       const std::string how = optimizer->substr(6);

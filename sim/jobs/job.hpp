@@ -89,11 +89,15 @@ struct Job {
 
   // What follows once more is known.
   std::optional<Fact<std::int64_t>> micro_batch, accumulation, global_batch;
-  std::string batch_words = "global batch";     // how the framework calls it
-  std::optional<Fact<std::string>> model;       // a name of the hub, or of the framework
-  std::optional<Fact<std::string>> dtype;       // bf16, fp16, fp32 of the Hugging Face family
-  std::optional<Fact<std::int64_t>> world;      // GPUs that the degrees make
-  std::optional<Fact<std::int64_t>> replicas;   // HSDP: groups; the shard group is world / replicas
+  std::string batch_words = "global batch";    // how the framework calls it
+  std::optional<Fact<std::string>> model;      // a name of the hub, or of the framework
+  std::optional<Fact<std::string>> dtype;      // bf16, fp16, fp32 of the Hugging Face family
+  std::optional<Fact<std::int64_t>> world;     // GPUs that the degrees make
+  std::optional<Fact<std::int64_t>> replicas;  // HSDP: groups; the shard group is world / replicas
+  // GPUs of one replica by dimension, where more than 1: "tensor-parallel", "pipeline-parallel",
+  // "context-parallel".
+  std::map<std::string, Fact<std::int64_t>> degrees;
+  bool gpus_are_replicas = false;  // scenario.gpus counts replicas, not the GPUs in them
   std::map<std::string, Fact<AutoRule>> autos;  // by key of the scenario
   // Sizes of a model that the file spells out: hidden, layers, heads, ffn_hidden, vocabulary, ...
   std::map<std::string, Fact<std::int64_t>> sizes;

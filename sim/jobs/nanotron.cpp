@@ -27,6 +27,7 @@ void read_nanotron(const Value& root_value, Job& job) {
     parallelism->close();
   }
   if (dp) job.set("gpus", &Scenario::gpus, dp->value, dp->source);
+  job.gpus_are_replicas = true;
 
   std::string zero = "ddp";
   Source from = standard(job, "nanotron's default zero_stage of 0");

@@ -27,7 +27,9 @@ void set_stage(Job& job, std::int64_t stage, const Source& source);
 // optim = "adamw_torch_fused", torch.optim.AdamW, "Adam": a kind that is simulated, or unsupported.
 void set_optimizer(Job& job, const Fact<std::string>& name, const std::string& fallback);
 
-// More than one GPU a replica: what runs inside is not simulated. Degrees up to 1 say nothing.
+// More than one GPU a replica: tensor-, pipeline- and context-parallel degrees are noted in
+// Job::degrees, for replicas whose time is given; other dimensions are unsupported. Degrees up to 1
+// say nothing.
 void refuse_degree(Section& section, Section::Names names, const std::string& what);
 
 // FSDP's settings as accelerate, the Trainer and axolotl spell them. `version` is 1 or 2.

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "models/model.hpp"
+#include "models/selective_op.hpp"
 #include "sim/forecast/resolve.hpp"
 
 namespace stepcast::jobs {
@@ -122,12 +123,62 @@ std::optional<std::int64_t> world_of(const Scenario& s) {
   return std::nullopt;
 }
 
-std::optional<std::int64_t> settle_world(const Facts& facts, const Scenario& flags, Combined& all) {
+// Tensor-, pipeline- and context-parallel degrees as a replica whose time was given. Meshes of all
+// these frameworks have tensor and then context parallelism innermost and pipelines outermost, so
+// tp x cp GPUs are neighbours in rank order. Returns the GPUs of a replica.
+std::int64_t settle_replica(const Facts& facts, const Scenario& flags, Combined& all) {
+  if (facts.degrees.empty() || flags.replica_gpus) return flags.replica_gpus.value_or(1);
+  double product = 1;
+  std::int64_t gpus = 1, inner = 1;
+  std::string words;
+  const Source& first = facts.degrees.begin()->second.source;
+  for (const auto& [what, degree] : facts.degrees) {
+    product *= static_cast<double>(degree.value);
+    if (product > 1e9) {
+      throw InputError(degree.source.where,
+                       "these degrees make more than 1e9 GPUs a replica; accepted: fewer");
+    }
+    gpus *= degree.value;
+    if (what != "pipeline-parallel") inner *= degree.value;
+    words += (words.empty() ? "" : " x ") + degree.source.text;
+    if (what == "context-parallel") {
+      all.notes.push_back(
+          InputError(degree.source.where,
+                     "GPUs of a context-parallel group hold whole tensors, but are forecast as "
+                     "holding a part each: memory and bytes sent are lower bounds")
+              .what());
+    }
+  }
+  set(all, "replica_gpus", &Scenario::replica_gpus, gpus,
+      Source{Origin::derived, first.where, words});
+  if (inner != gpus && !flags.replica_inner) {
+    set(all, "replica_inner", &Scenario::replica_inner, inner,
+        Source{Origin::derived, first.where, "neighbours in rank order: pipelines lie outside"});
+  }
+  all.notes.push_back(
+      fmt::format("{}: {} GPUs are a replica, as --replica-gpus says it", place(first), gpus));
+  return gpus;
+}
+
+std::optional<std::int64_t> settle_world(const Facts& facts, const Scenario& flags,
+                                         std::int64_t replica, Combined& all) {
   const bool counted = flags.nodes || flags.gpus;
   if (facts.world && !counted && !all.scenario.gpus && !all.scenario.nodes) {
-    set(all, "gpus", &Scenario::gpus, facts.world->value, facts.world->source);
+    set(all, "gpus", &Scenario::gpus, facts.world->value * replica, facts.world->source);
+  } else if (facts.gpus_are_replicas && !counted && all.scenario.gpus) {
+    all.scenario.gpus = *all.scenario.gpus * replica;
   }
-  const std::optional<std::int64_t> world = world_of(all.scenario);
+  std::optional<std::int64_t> world = world_of(all.scenario);
+  if (world && replica > 1) {
+    if (*world % replica != 0) {
+      throw InputError(flags.replica_gpus ? all.scenario.where("replica_gpus")
+                                          : facts.degrees.begin()->second.source.where,
+                       fmt::format("replicas of {} GPUs do not divide {} GPUs; accepted: a "
+                                   "multiple of {}",
+                                   replica, *world, replica));
+    }
+    *world /= replica;  // from here on what has a batch of its own
+  }
   if (facts.world && world && facts.world->value != *world) {
     const char* key = all.scenario.nodes ? "nodes" : "gpus";
     throw InputError(facts.world->source.where,
@@ -252,7 +303,22 @@ void settle_precision(const Facts& facts, Combined& all) {
   set(all, "precision", &Scenario::precision, recipe, source);
 }
 
-void settle_checkpoints(const Facts& facts, Combined& all) {
+void settle_checkpoints(const Facts& facts, const Scenario& flags, Combined& all) {
+  // torchtitan's list of ops is known for some models; others keep stepcast's choice of tensors.
+  const bool by_op = all.scenario.checkpointing == std::optional<std::string>("selective-op");
+  if (by_op && !flags.checkpointing && all.scenario.model) {
+    const Model model = load_model(scenario_path(all.scenario, "model", *all.scenario.model));
+    if (!takes_selective_op(model.architecture)) {
+      const Source source = all.sources["checkpointing"];
+      all.scenario.checkpointing = "selective";
+      all.notes.push_back(
+          InputError(source.where,
+                     fmt::format("torchtitan's list of ops is not known for {}: selective "
+                                 "checkpointing keeps stepcast's choice of tensors",
+                                 model.name))
+              .what());
+    }
+  }
   const std::string strategy = all.scenario.strategy.value_or("");
   const bool units = strategy == "fsdp1" || strategy == "fsdp2" || strategy == "hsdp";
   if (!facts.checkpoint_outside_unit || !units || all.scenario.checkpoint_outside_unit) return;
@@ -317,10 +383,11 @@ void ask_what_is_assumed(Combined& all) {
 
 void settle(const Facts& facts, const Scenario& flags, Combined& all) {
   settle_model(facts, all);
-  const std::optional<std::int64_t> world = settle_world(facts, flags, all);
+  const std::int64_t replica = settle_replica(facts, flags, all);
+  const std::optional<std::int64_t> world = settle_world(facts, flags, replica, all);
   settle_batch(facts, flags, world, all);
   settle_precision(facts, all);
-  settle_checkpoints(facts, all);
+  settle_checkpoints(facts, flags, all);
   settle_autos(facts, flags, all);
   ask_what_is_assumed(all);
 }

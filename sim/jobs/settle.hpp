@@ -10,6 +10,8 @@ struct Facts {
   std::optional<Fact<std::int64_t>> micro_batch, accumulation, global_batch, world, replicas;
   std::string batch_words = "global batch";
   std::optional<Fact<std::string>> model, dtype;
+  std::map<std::string, Fact<std::int64_t>> degrees;  // Job::degrees
+  bool gpus_are_replicas = false;
   std::map<std::string, Fact<AutoRule>> autos;
   std::map<std::string, Fact<std::int64_t>> sizes;
   bool through_deepspeed = false;

@@ -183,10 +183,12 @@ void read_checkpointing(Section& root, Job& job) {
                                  "none, selective (op) and full are",
                                  "checkpointing", false});
     }
+  } else if (word == "selective" && option) {
+    word = "selective-op";  // where the model's blocks take it (settle.cpp)
   } else if (word == "selective") {
     job.approximate.push_back({from.where,
-                               "selective checkpointing keeps stepcast's choice of tensors, not "
-                               "torchtitan's list of ops",
+                               "selective_ac_option is not said: forecast as stepcast's choice of "
+                               "tensors",
                                "checkpointing", false});
   }
   if (word != "memory_budget") {

@@ -216,6 +216,58 @@ TEST_CASE("torchtitan's degrees are read from all the tables they have stood in"
   CHECK(ddp.precision == Word("amp-bf16"));
 }
 
+TEST_CASE("tensor and pipeline degrees are a replica once its time is given") {
+  // 8 data-parallel ranks of 2 x 2 GPUs: 32. 64 samples over 8 ranks are 8 micro-batches of 1.
+  const std::string job =
+      "[training]\nlocal_batch_size = 1\nglobal_batch_size = 64\n[parallelism]\n"
+      "data_parallel_shard_degree = 8\ntensor_parallel_degree = 2\n"
+      "pipeline_parallel_degree = 2\n";
+  CHECK(has(refusal(job), "add --replica-gpus 4 --replica-step-ms T"));
+  const Scenario s = scenario_of(job, flags_of("replica_step_ms = 300.0\n"));
+  CHECK(s.gpus == std::optional<std::int64_t>(32));
+  CHECK(s.replica_gpus == std::optional<std::int64_t>(4));
+  CHECK(s.replica_inner == std::optional<std::int64_t>(2));  // the pipeline lies outside
+  CHECK(s.accumulation == std::optional<std::int64_t>(8));
+  CHECK(has(refusal(job, flags_of("replica_step_ms = 300.0\ngpus = 30\n")),
+            "replicas of 4 GPUs do not divide 30 GPUs"));
+  // Tensor parallelism alone: all of a replica are neighbours. HSDP's shard group is counted in
+  // data-parallel ranks: 32 GPUs / 2 / 4 replicas.
+  const Scenario tp =
+      scenario_of("[parallelism]\ndata_parallel_replicate_degree = 4\ntensor_parallel_degree = 2\n",
+                  flags_of("replica_step_ms = 300.0\ncluster = \"dgx-h100\"\nnodes = 4\n"));
+  CHECK(tp.replica_gpus == std::optional<std::int64_t>(2));
+  CHECK_FALSE(tp.replica_inner.has_value());
+  CHECK(tp.shard_group == std::optional<std::int64_t>(4));
+  // Whole tensors on each GPU of a context-parallel group are not what a replica's GPUs hold.
+  const jobs::Combined cp = combined("[parallelism]\ncontext_parallel_degree = 2\n",
+                                     flags_of("replica_step_ms = 300.0\n"));
+  bool told = false;
+  for (const std::string& note : cp.notes) told = told || has(note, "lower bounds");
+  CHECK(told);
+}
+
+TEST_CASE("nanotron's GPUs are its data-parallel ranks times the GPUs of a replica") {
+  const std::string job =
+      "parallelism: {dp: 8, tp: 4, pp: 2}\ntokens: {micro_batch_size: 2, "
+      "batch_accumulation_per_replica: 4, sequence_length: 1024}\n";
+  const Scenario s = scenario_of(job, flags_of("replica_step_ms = 90.0\n"));
+  CHECK(s.gpus == std::optional<std::int64_t>(64));
+  CHECK(s.replica_gpus == std::optional<std::int64_t>(8));
+  CHECK(s.replica_inner == std::optional<std::int64_t>(4));
+}
+
+TEST_CASE("torchtitan's list of ops is selective-op where the model's blocks take it") {
+  const auto checkpointing = [](const std::string& option, const char* model) {
+    return scenario_of("[training]\n[activation_checkpoint]\nmode = \"selective\"\n" + option,
+                       flags_of(std::string("model = \"") + model + "\"\n"))
+        .checkpointing;
+  };
+  const std::string op = "selective_ac_option = \"op\"\n";
+  CHECK(checkpointing(op, "llama-3-8b") == Word("selective-op"));
+  CHECK(checkpointing(op, "gpt2") == Word("selective"));  // q, k and v are one product
+  CHECK(checkpointing("", "llama-3-8b") == Word("selective"));
+}
+
 TEST_CASE("torchtitan's replicas divide the GPUs that there are") {
   const std::string job =
       "[parallelism]\ndata_parallel_replicate_degree = 4\n"
