@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <filesystem>
@@ -18,6 +19,7 @@
 #include "cli/sweep_output.hpp"
 #include "sim/forecast/resolve.hpp"
 #include "sim/forecast/scenario_keys.hpp"
+#include "sim/jobs/emit.hpp"
 #include "sim/sweep/ranks.hpp"
 
 namespace stepcast::cli {
@@ -29,7 +31,7 @@ constexpr int exit_interrupted = 130;
 std::atomic<bool> interrupted{false};
 
 struct Options {
-  std::string file, out;
+  std::string file, out, emit;
   std::vector<std::string> keep;
   std::int64_t global_batch = 0;
   double headroom = 0;
@@ -50,6 +52,34 @@ Scenario with_whole_paths(Scenario s) {
   return s;
 }
 
+// With --emit the search stays among what that framework runs, and says so.
+void choose_strategies(const Options& o, const Scenario& scenario, TuneOptions& options) {
+  options.strategies = jobs::emit_strategies(o.emit);
+  options.checkpointing = jobs::emit_checkpointing(o.emit);
+  if (o.json && o.out.empty()) {
+    throw InputError({.file = "--emit", .line = 0, .key = ""},
+                     "with --json there is only one stdout for both; accepted: with --output FILE");
+  }
+  if (std::find(o.keep.begin(), o.keep.end(), "strategy") == o.keep.end()) {
+    note(fmt::format("of the strategies, those that {} runs: {}", o.emit,
+                     fmt::join(options.strategies, ", ")));
+  } else if (scenario.strategy || scenario.sharding_strategy) {
+    jobs::check_emits(scenario, o.emit);
+  }
+}
+
+// The best as another framework's configuration; what that cannot say is named.
+std::string emitted(const Tuned& tuned, const std::string& format) {
+  const jobs::Emitted out = jobs::emitted(tuned.best.scenario, format);
+  for (const std::string& key : out.left_out) note(fmt::format("{} cannot say {}", format, key));
+  return out.text;
+}
+
+std::string as_scenario(const Tuned& tuned) {
+  return "# The fastest of " + std::to_string(tuned.screened) +
+         " combinations, by `stepcast tune`.\n" + to_toml(with_whole_paths(tuned.best.scenario));
+}
+
 int run(const Options& o, const ScenarioFlags& flags) {
   const Scenario scenario = flags.read(o.file);
   if (scenario.params) {
@@ -65,6 +95,7 @@ int run(const Options& o, const ScenarioFlags& flags) {
   }
   if (!o.out.empty()) check_writable(o.out, "--output");
   TuneOptions options;
+  if (!o.emit.empty()) choose_strategies(o, scenario, options);
   options.keep = o.keep;
   if (o.global_batch > 0) options.global_batch = o.global_batch;
   options.headroom = o.headroom;
@@ -87,11 +118,12 @@ int run(const Options& o, const ScenarioFlags& flags) {
     note("stopped");
     return exit_interrupted;
   }
-  if (!o.out.empty()) {
-    write_file(o.out, "# The fastest of " + std::to_string(tuned->screened) +
-                          " combinations, by `stepcast tune`.\n" +
-                          to_toml(with_whole_paths(tuned->best.scenario)));
+  const std::string best = o.emit.empty() ? as_scenario(*tuned) : emitted(*tuned, o.emit);
+  if (!o.emit.empty() && o.out.empty()) {
+    print(best);
+    return 0;
   }
+  if (!o.out.empty()) write_file(o.out, best);
   print(o.json ? to_json(*tuned) : to_text(*tuned));
   if (!o.out.empty()) note("the best is written to " + o.out);
   return 0;
@@ -130,7 +162,13 @@ Run add(CLI::App& command) {
       ->option_text("N")
       ->check(CLI::Range(1, 1024))
       ->group(group);
-  command.add_option("-o,--output", o->out, "write the best as a scenario")
+  command
+      .add_option("--emit", o->emit,
+                  "the best as a framework's configuration, of the strategies that it runs: "
+                  "deepspeed, accelerate, torchtitan (default: a scenario)")
+      ->option_text("FORMAT")
+      ->group("Output");
+  command.add_option("-o,--output", o->out, "write the best here; without, --emit prints it alone")
       ->option_text("FILE")
       ->group("Output");
   command.add_flag("--json", o->json, "print JSON, schema stepcast.tune/1")->group("Output");
@@ -143,7 +181,8 @@ const Command tune_command{
     "tune", "find the fastest strategy, micro-batch, checkpointing and bucket size",
     "  stepcast tune --model llama-3-8b --cluster dgx-h100 --nodes 4 --seq-len 8192 \\\n"
     "    --global-batch 256 -o best.toml\n"
-    "  stepcast tune step.toml --keep strategy,micro_batch --headroom 0.1",
+    "  stepcast tune step.toml --keep strategy,micro_batch --headroom 0.1\n"
+    "  stepcast tune step.toml --emit torchtitan > train.toml",
     add};
 
 }  // namespace stepcast::cli

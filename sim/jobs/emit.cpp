@@ -26,6 +26,13 @@ const std::vector<Format>& formats() {
   return all;
 }
 
+const Format& format_named(const std::string& name) {
+  for (const Format& known : formats()) {
+    if (name == known.name) return known;
+  }
+  throw not_accepted({.file = "--emit", .line = 0, .key = ""}, name, emit_formats());
+}
+
 std::string shown(const std::string& value) { return value; }
 std::string shown(bool value) { return value ? "true" : "false"; }
 std::string shown(const YesNoOrCount& value) {
@@ -82,25 +89,32 @@ const std::vector<std::string>& emit_formats() {
   return names;
 }
 
+const std::vector<std::string>& emit_strategies(const std::string& format) {
+  return format_named(format).strategies;
+}
+
+std::vector<std::string> emit_checkpointing(const std::string& format) {
+  const bool by_op = format_named(format).text == torchtitan_text;
+  return {"none", by_op ? "selective-op" : "selective", "full"};
+}
+
+void check_emits(const Scenario& scenario, const std::string& format) {
+  const std::vector<std::string>& strategies = emit_strategies(format);
+  const std::string strategy = Pen(scenario).strategy();
+  if (std::find(strategies.begin(), strategies.end(), strategy) != strategies.end()) return;
+  throw InputError(scenario.where("strategy"),
+                   fmt::format("{} does not run {}; accepted: {}", format, strategy,
+                               fmt::join(strategies, ", ")));
+}
+
 Emitted emitted(const Scenario& scenario, const std::string& format) {
-  for (const Format& known : formats()) {
-    if (format != known.name) continue;
-    Pen pen(scenario);
-    const std::string strategy = pen.strategy();
-    if (std::find(known.strategies.begin(), known.strategies.end(), strategy) ==
-        known.strategies.end()) {
-      std::string accepted;
-      for (const std::string& s : known.strategies) accepted += (accepted.empty() ? "" : ", ") + s;
-      throw InputError(scenario.where("strategy"),
-                       fmt::format("{} does not run {}; accepted: {}", format, strategy, accepted));
-    }
-    pen.say("strategy");
-    Emitted out;
-    out.text = known.text(pen);
-    out.left_out = pen.left_out();
-    return out;
-  }
-  throw not_accepted({.file = "--emit", .line = 0, .key = ""}, format, emit_formats());
+  check_emits(scenario, format);
+  Pen pen(scenario);
+  pen.say("strategy");
+  Emitted out;
+  out.text = format_named(format).text(pen);
+  out.left_out = pen.left_out();
+  return out;
 }
 
 std::string emit(const Scenario& scenario, const std::string& format) {

@@ -29,6 +29,12 @@ struct Emitted {
 };
 
 const std::vector<std::string>& emit_formats();
+// The strategies that a format has. Throws InputError for a format that is not known.
+const std::vector<std::string>& emit_strategies(const std::string& format);
+// Words of `checkpointing` that it can say, or that leave the choice to a script.
+std::vector<std::string> emit_checkpointing(const std::string& format);
+// Throws InputError where the format has not got the scenario's strategy.
+void check_emits(const Scenario& scenario, const std::string& format);
 Emitted emitted(const Scenario& scenario, const std::string& format);
 // The text alone.
 std::string emit(const Scenario& scenario, const std::string& format);

@@ -34,6 +34,8 @@ struct TuneOptions {
   std::vector<std::string> keep;             // knobs that stay as they were said
   std::optional<std::int64_t> global_batch;  // samples a step, of all GPUs
   double headroom = 0;                       // share of the memory that stays free at the peak
+  std::vector<std::string> strategies;       // to choose from; none: all that tune() knows
+  std::vector<std::string> checkpointing{"none", "selective", "full"};
   int jobs = 1;
   const std::atomic<bool>* stop = nullptr;
   // How far it has come: of `all` points of this phase, in words, `done`.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "base/error.hpp"
@@ -46,6 +47,12 @@ Knobs::Knobs(const Scenario& given, const TuneOptions& options)
     throw InputError({.file = "--keep", .line = 0, .key = ""},
                      "strategy is to be kept, and none is said; accepted: --strategy NAME");
   }
+  const auto wanted = [&](const std::string& name) {
+    const auto& of = options.strategies;
+    return of.empty() || std::find(of.begin(), of.end(), name) != of.end();
+  };
+  std::copy_if(std::begin(strategies), std::end(strategies), std::back_inserter(strategies_),
+               wanted);
   const Cluster cluster = resolve_cluster(given);
   world_ = cluster.world_size;
   node_ = std::min(cluster.gpus_per_node, world_);
@@ -75,8 +82,8 @@ std::vector<std::string> Knobs::values(const std::string& key, const Scenario& s
   if (kept(key)) return {};
   const StrategyChoice strategy = resolve_strategy(s);
   if (key != "strategy" && !strategy_takes(key, strategy)) return {};
-  if (key == "strategy") return {std::begin(strategies), std::end(strategies)};
-  if (key == "checkpointing") return {"none", "selective", "full"};
+  if (key == "strategy") return strategies_;
+  if (key == "checkpointing") return options_.checkpointing;
   if (key == "reshard_after_forward") return {"true", "false"};
   if (key == "accumulation_sync") {
     // Full gradients kept until the last micro-batch, or reduced after each. DeepSpeed's stages
@@ -131,7 +138,7 @@ std::vector<Scenario> Knobs::combinations() const {
   std::vector<Scenario> list{base_};
   if (!kept("strategy")) {
     list.clear();
-    for (const char* name : strategies) {
+    for (const std::string& name : strategies_) {
       Scenario s = base_;
       set(s, "strategy", name);
       list.push_back(std::move(s));

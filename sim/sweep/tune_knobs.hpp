@@ -47,6 +47,7 @@ class Knobs {
 
   Scenario given_, base_;
   TuneOptions options_;
+  std::vector<std::string> strategies_;
   int world_ = 1, node_ = 1;
 };
 

@@ -308,6 +308,34 @@ TEST_CASE("what is wrong with a sweep is said in one line, before any work") {
         "8 points of 8 combinations; 0 left out by --where\n");
 }
 
+TEST_CASE("tune writes its best as another framework's configuration, of what that runs") {
+  const Folder folder;
+  const std::string step =
+      "tune --model gpt2 --cluster dgx-h100 --seq-len 512 --keep micro_batch,checkpointing ";
+  const Output o = run(step + "--emit deepspeed");
+  CAPTURE(o.err);
+  REQUIRE(o.code == 0);
+  CHECK(Json::parse(o.out).contains("zero_optimization"));
+  CHECK(o.err.find("those that deepspeed runs: zero1, zero2, zero3, ddp") != std::string::npos);
+  CHECK(o.err.find("deepspeed cannot say seq_len = 512") != std::string::npos);
+  const Output both = run(step + "--emit torchtitan --json -o " + (folder / "best.toml"));
+  REQUIRE(both.code == 0);
+  const std::string strategy = Json::parse(both.out).at("best").at("knobs").at("strategy");
+  CHECK((strategy == "ddp" || strategy == "fsdp2" || strategy == "hsdp"));
+  const Output again =
+      run("simulate --model gpt2 --cluster dgx-h100 --json --from " + (folder / "best.toml"));
+  CAPTURE(again.err);
+  REQUIRE(again.code == 0);
+  CHECK(Json::parse(again.out).at("scenario").at("strategy") == strategy);
+  for (const char* bad : {"--emit x", "--emit accelerate --json",
+                          "--emit torchtitan --strategy zero3 --keep strategy"}) {
+    CAPTURE(bad);
+    const Output refused = run(step + bad);
+    CHECK(refused.code == 2);
+    CHECK(count_lines(refused.err) == 1);
+  }
+}
+
 TEST_CASE("tune finds what a sweep over the same knobs finds, and writes it as a scenario") {
   const Folder folder;
   const std::string step = " --model gpt2 --cluster dgx-h100 --nodes 2 --seq-len 512 ";
