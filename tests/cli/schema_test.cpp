@@ -56,6 +56,26 @@ TEST_CASE("tables, advice and doctor conform to their schemas") {
   conforms("doctor --json", "doctor/1");
 }
 
+TEST_CASE("sweeps, tunings, plans, explanations and comparisons conform to their schemas") {
+  const TemporaryFile table(".db", "");
+  std::filesystem::remove(table.path());
+  // Points that fit, that do not (256 samples), that are refused (5 GPUs in groups of 2).
+  conforms("sweep" + step +
+               " --vary strategy=ddp,hsdp --vary shard_group=2 --vary micro_batch=1,4096 "
+               "--vary gpus=5,8 --json --out " +
+               table.path(),
+           "sweep/1");
+  conforms("results --json " + table.path(), "sweep/1");
+  conforms("tune" + step + " --strategy ddp --keep strategy,micro_batch --json", "tune/1");
+  const std::string plan = "plan --machines dgx-h100 --max-nodes 1 --json ";
+  conforms(plan + "--model gpt2 --seq-len 256 --tokens 1e9", "plan/1");
+  conforms(plan + "--model resnet-50 --images 1e8 --no-failures", "plan/1");
+  conforms("explain" + step + " --strategy ddp --json", "explain/1");
+  conforms("explain" + step + " --strategy fsdp2 --json", "explain/1");
+  conforms("compare dgx-a100 dgx-h100 --model gpt2 --seq-len 256 --strategy fsdp2 --json",
+           "compare/1");
+}
+
 TEST_CASE("runs and validations conform to their schemas") {
   const std::string tiny = " --model gpt2 --cluster dgx-h100 --gpus 2 --seq-len 32 --strategy ddp";
   conforms("run" + tiny + " --json", "forecast/1");
