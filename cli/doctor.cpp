@@ -18,6 +18,8 @@
 #include "runtime/mpi/open.hpp"
 #include "sim/engines/simgrid_version.hpp"
 #include "sim/report/format.hpp"
+#include "sim/report/html_page.hpp"
+#include "sim/sweep/store.hpp"
 
 namespace stepcast::cli {
 
@@ -75,7 +77,7 @@ void add_gpus(std::vector<Finding>& all) {
   } catch (const runtime::GpuError& none) {
     const std::string why = none.what();
     const bool plugin = why.find("no CUDA plugin") == std::string::npos;
-    all.push_back({"GPU", false, why, gives,
+    all.push_back({plugin ? "GPU" : "CUDA plugin", false, why, gives,
                    plugin ? "" : "build stepcast where nvcc and libnccl-dev are installed"});
   }
 }
@@ -86,6 +88,12 @@ std::vector<Finding> findings() {
   all.push_back({"processors", true, fmt::format("{} threads", std::thread::hardware_concurrency()),
                  "run, calibrate, validate: a rank a thread", ""});
   all.push_back({"SimGrid", true, simgrid_version(), "the fluid engine", ""});
+  const std::string page_needs = "--report, stepcast serve: a page in the browser";
+  const bool page = html_page_available();
+  all.push_back({"report page", page, page ? "built in" : "built without npm's packages",
+                 page_needs, "apt install nodejs npm, and build stepcast again by ./dev"});
+  all.push_back(program("npm", "npm", "building the report page", "apt install npm"));
+  all.push_back({"SQLite", true, sqlite_version(), "sweep, results: the database", ""});
   const std::string mpi = runtime::mpi_plugin();
   all.push_back({"MPI plugin", !mpi.empty(),
                  mpi.empty() ? "libstepcast_mpi.so is not beside the program" : mpi,

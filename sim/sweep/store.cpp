@@ -282,4 +282,6 @@ PointTable Store::read() const {
   return table;
 }
 
+std::string sqlite_version() { return sqlite3_libversion(); }
+
 }  // namespace stepcast

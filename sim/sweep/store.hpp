@@ -70,4 +70,7 @@ class Store {
   std::unique_ptr<Database> db_;
 };
 
+// Of the library that databases are written with: "3.40.1".
+std::string sqlite_version();
+
 }  // namespace stepcast

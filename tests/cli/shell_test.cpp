@@ -126,9 +126,12 @@ TEST_CASE("doctor says what is there and what is not, and is never an error") {
   const Output none = run("doctor --json", "env PATH=/nowhere STEPCAST_MPI_PLUGIN=/nowhere/x.so ");
   REQUIRE(none.code == 0);
   const nlohmann::json j = nlohmann::json::parse(none.out);
-  int missing = 0;
+  int missing = 0, parts = 0;
   for (const auto& each : j.at("findings")) {
     const std::string what = each.at("what");
+    if (what == "npm") CHECK(each.at("found") == false);  // PATH leads nowhere
+    if (what == "SQLite") CHECK(each.at("found") == true);
+    parts += what == "npm" || what == "SQLite" || what == "report page" ? 1 : 0;
     if (what == "MPI plugin" || what == "mpirun") {
       CHECK(each.at("found") == false);
       CHECK(each.at("brought_by").get<std::string>().find("apt install") == 0);
@@ -136,5 +139,8 @@ TEST_CASE("doctor says what is there and what is not, and is never an error") {
     }
   }
   CHECK(missing == 2);
+  CHECK(parts == 3);
+  // What would run on GPUs is named either way: the plugin, or why there is none.
+  CHECK(text.out.find("CUDA plugin") != std::string::npos);
   CHECK(run("doctor extra").code == 2);
 }
