@@ -45,7 +45,7 @@ std::string wrap_lines(Pen& pen) {
 std::string checkpointing_line(Pen& pen) {
   const auto& how = pen.take("checkpointing", pen.s.checkpointing);
   if (!how) return "";
-  if (*how == "selective") {
+  if (how->starts_with("selective")) {
     pen.leave("checkpointing");
     return "";
   }

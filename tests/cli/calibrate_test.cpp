@@ -86,9 +86,9 @@ TEST_CASE("a trace becomes a calibration of its GPU, and says what it left out")
 TEST_CASE("what calibrate cannot do is one line and exit 2") {
   for (const char* arguments :
        {"calibrate --ranks 1", "calibrate --ranks 4 --shard-group 3", "calibrate --largest-mb 0",
-        "calibrate --from-trace no/such/file", "calibrate --gpu h100-sxm",
-        "calibrate --quick --ranks 0", "calibrate --quick --ranks 2 --output /tmp",
-        "calibrate --quick --ranks 2 --output ''",
+        "calibrate --from-trace no/such/file", "calibrate --from-trace /dev/zero",
+        "calibrate --gpu h100-sxm", "calibrate --quick --ranks 0",
+        "calibrate --quick --ranks 2 --output /tmp", "calibrate --quick --ranks 2 --output ''",
         "calibrate --quick --ranks 2 --output /no/such/folder/x.toml",
         "calibrate --quick --ranks 2 --output /dev/full", "calibrate --sizes-mb 1e12",
         "calibrate --quick --ranks 2 --name \"$(printf 'a\\377')\"",
