@@ -3,8 +3,9 @@
 // One steady FSDP2 step of llama-3-8b and llama-3-70b on 8, 512 and 16,384 GPUs, first as a user
 // runs it (the whole process, with the fluid engine), then part by part in this process; then the
 // same with many micro-batches, and with something wrong: a slow GPU, a slow NIC, jitter. Then ten
-// thousand points of a sweep, on all cores, by either engine. Medians, compared with the bars this
-// project set itself; a miss is marked and makes the exit code 1.
+// thousand points of a sweep, on all cores, by either engine, and a plan over the whole catalog.
+// Medians, compared with the bars this project set itself; a miss is marked and makes the exit
+// code 1.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -38,6 +39,7 @@ constexpr double bar_linear = 1.3;        // 128 micro-batches over 16, an op
 constexpr double bar_perturbed_ms = 100;  // HSDP on 16,384 GPUs, one of them slow
 constexpr double bar_screen_seconds = 8;  // 10,048 points by formula, two cores
 constexpr double bar_sweep_seconds = 90;  // the same by fluid
+constexpr double bar_plan_seconds = 30;   // all machines of the catalog, two cores
 
 struct Case {
   std::string model;
@@ -156,6 +158,13 @@ double sweep_seconds(const std::string& stepcast, const char* engine) {
   return cost.seconds;
 }
 
+double plan_seconds(const std::string& stepcast) {
+  return measure(
+             {stepcast, "plan", "--model", "llama-3-8b", "--seq-len", "8192", "--tokens", "1e12"},
+             1)
+      .seconds;
+}
+
 int misses = 0;
 
 void bar(const std::string& what, double value, double limit, const char* unit) {
@@ -222,6 +231,8 @@ int run(const std::string& stepcast) {
       fmt::format("10,048 points of a sweep on {} cores, ", std::thread::hardware_concurrency());
   bar(points + "formula", sweep_seconds(stepcast, "formula"), bar_screen_seconds, "s");
   bar(points + "fluid", sweep_seconds(stepcast, "fluid"), bar_sweep_seconds, "s");
+  bar("llama-3-8b planned over the whole catalog, up to 64 nodes", plan_seconds(stepcast),
+      bar_plan_seconds, "s");
   return misses ? 1 : 0;
 }
 

@@ -12,8 +12,8 @@
 // plan are those of `stepcast simulate`.
 //
 // Example: 30 machines x 7 sizes x 5 strategies x 3 levels: 3,150 questions of memory, twice as
-// many steps at most; about 10 s on two cores. Tested by tests/unit/plan/search_test.cpp, against
-// trying everything.
+// many steps at most; about 4 s of processor time. Tested by tests/unit/plan/plan_test.cpp,
+// against trying everything.
 
 #include <cstdint>
 #include <map>
