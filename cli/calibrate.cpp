@@ -312,7 +312,13 @@ int go(const Options& options) {
   if (!executor.empty() && executor != "threads" && executor != "mpi" && executor != "nccl") {
     throw not_accepted(flag("--executor"), executor, {"threads", "mpi", "nccl"});
   }
+  if (options.gpus_per_node != 0) {
+    throw InputError(flag("--gpus-per-node"), "is of a trace's job; accepted: with --from-trace");
+  }
   if (executor == "nccl") return calibrate_on_gpus(options);
+  if (options.watchdog != Options{}.watchdog) {
+    throw InputError(flag("--watchdog"), "is of GPUs; accepted: with --executor nccl");
+  }
   if (!options.gpu.empty()) {
     throw InputError(flag("--gpu"),
                      "names the GPU of a trace or of this machine; accepted: with --from-trace or "

@@ -17,6 +17,7 @@
 #include "base/error.hpp"
 #include "base/version.hpp"
 #include "cli/command.hpp"
+#include "cli/refusals.hpp"
 
 namespace stepcast::cli {
 
@@ -24,6 +25,7 @@ namespace {
 
 // A line a command, in the order of the help.
 // clang-format off
+// clang-format off: a line a command, in the order of the help
 const Command* const commands[] = {
     &simulate_command,
     &advise_command,
@@ -158,7 +160,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::RequiredError& error) {
     return fail(what_is_required(app, error.what()), 2);
   } catch (const CLI::ParseError& error) {
-    return fail(error.what(), 2);
+    return fail(in_our_words(error), 2);
   }
   spdlog::set_level(verbosity == 0   ? spdlog::level::off
                     : verbosity == 1 ? spdlog::level::info
@@ -167,10 +169,12 @@ int run(int argc, char** argv) {
     if (!sub.app->parsed()) continue;
     const std::string name = sub.app->get_name() + " ";
     if (!sub.passes_on) refuse_extras(*sub.app, name);
-    refuse_empty_files(*sub.app);
+    refuse_empty_values(*sub.app);
+    if (!sub.passes_on) refuse_outputs(*sub.app);
     for (const CLI::App* verb : sub.app->get_subcommands()) {
       refuse_extras(*verb, name + verb->get_name() + " ");
-      refuse_empty_files(*verb);
+      refuse_empty_values(*verb);
+      refuse_outputs(*verb);
     }
     return sub.run();
   }

@@ -229,8 +229,9 @@ int serve(const Options& options) {
   server.set_write_timeout(10);
   server.set_keep_alive_timeout(2);
   server.set_tcp_nodelay(true);
+  // A client that sends its request byte by byte holds a thread; they wait and cost nothing.
   server.new_task_queue = [most] {
-    return new httplib::ThreadPool(static_cast<std::size_t>(most) + 8);
+    return new httplib::ThreadPool(static_cast<std::size_t>(most) + 120);
   };
   const int port = options.port == 0 ? server.bind_to_any_port(options.host)
                    : server.bind_to_port(options.host, options.port) ? options.port

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <memory>
@@ -98,6 +99,10 @@ int run(const Options& o, const ScenarioFlags& flags) {
   if (!o.emit.empty()) choose_strategies(o, scenario, options);
   options.keep = o.keep;
   if (o.global_batch > 0) options.global_batch = o.global_batch;
+  if (std::isnan(o.headroom)) {  // CLI::Range lets it pass
+    throw InputError({.file = "--headroom", .line = 0, .key = ""},
+                     "'nan' is not accepted; accepted: 0 to 0.95");
+  }
   options.headroom = o.headroom;
   options.jobs = o.jobs > 0 ? o.jobs : default_jobs({});
   options.stop = &interrupted;

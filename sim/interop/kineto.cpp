@@ -100,7 +100,11 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
                    const nlohmann::detail::exception& error) override {
     std::string text = error.what();
     const std::size_t colon = text.find("error at ");
-    if (colon != std::string::npos) text = text.substr(colon + 9);
+    if (colon != std::string::npos) {
+      text = text.substr(colon + 9);
+    } else if (text.starts_with("[") && text.find("] ") != std::string::npos) {
+      text = text.substr(text.find("] ") + 2);  // the library's name of the error
+    }
     throw InputError({path_, 0, ""}, fmt::format("is no JSON at byte {}: {}", position, text));
   }
 

@@ -54,6 +54,10 @@ void check_numbers(const PlanQuestion& q) {
   positive("--global-batch-tokens", q.global_batch_tokens, 1e15);
   positive("--global-batch-samples", q.global_batch_samples, 1e12);
   positive("--tuned-batch-tokens", q.tuned_batch_tokens, 1e15);
+  if (q.tuned_batch_tokens && *q.tuned_batch_tokens < 1) {
+    throw at_flag("--tuned-batch-tokens",
+                  fmt::format("{:g} is not accepted; accepted: from 1", *q.tuned_batch_tokens));
+  }
   if (!q.amount && !q.deadline_days && !q.budget_usd) {
     throw at_flag("--tokens",
                   "nothing says how much to train; accepted: --tokens (--images), --deadline or "

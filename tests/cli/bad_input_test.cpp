@@ -1,6 +1,7 @@
 // Whatever is wrong, the answer is one line on stderr that names it, nothing on stdout, exit 2.
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <vector>
 
 #include "tests/cli/run.hpp"
@@ -43,6 +44,16 @@ TEST_CASE("wrong flags are refused with the flag, the value and what is accepted
       {"simulate --from examples/jobs/accelerate-fsdp2.yaml --cluster dgx-h100",
        {"--model", "the files name no model"}},
       {"import job", {"files"}},
+      {good + " --picture nowhere/at/all.svg", {"--picture", "nowhere/at", "not there"}},
+      {good + " --memory-snapshot tests", {"--memory-snapshot", "'tests' is a directory"}},
+      {"plan --model gpt2 --tokens 1e9 --workers ''", {"--workers", "''", "accepted: N"}},
+      {"plan --model gpt2 --tokens 1e9 --seed 1x", {"--seed", "'1x'", "a number"}},
+      {"plan --model gpt2 --tokens 1e9 --tuned-batch-tokens 1e-320", {"--tuned-batch-tokens"}},
+      {"tune --model gpt2 --cluster dgx-h100 --headroom nan", {"--headroom", "'nan'", "0 to 0.95"}},
+      {"sweep --by mfu --by mfu", {"--by", "more than once"}},
+      {"schema ''", {"name", "'' is not accepted"}},
+      {"calibrate --watchdog nan", {"--watchdog", "--executor nccl"}},
+      {"calibrate --gpus-per-node 8", {"--gpus-per-node", "--from-trace"}},
       {"import job examples/jobs/accelerate-fsdp2.yaml --emit deepsped",
        {"--emit", "did you mean 'deepspeed'"}},
       {"import job examples/jobs/accelerate-fsdp2.yaml --emit deepspeed",
@@ -194,4 +205,27 @@ TEST_CASE("wrong files are refused with file, line and key") {
     row.parts.push_back(config.path());
     check_refused(row);
   }
+}
+
+TEST_CASE("no output is written over a file that the same command reads, nor over another output") {
+  const std::string text = read("examples/gpt2-ddp-8-gpus.toml");
+  const TemporaryFile scenario(".toml", text);
+  const std::string& path = scenario.path();
+  const std::string other =
+      (std::filesystem::temp_directory_path() / "." / std::filesystem::path(path).filename())
+          .string();  // the same file under another name
+  for (const std::string output : {"--report", "--trace", "--picture", "--memory-snapshot"}) {
+    check_refused({"simulate " + path + " " + output + " " + path, {output, "read as scenario"}});
+  }
+  check_refused({"explain " + path + " --report " + other, {"--report", "read as scenario"}});
+  check_refused({"tune " + path + " -o " + path, {"--output", "read as scenario"}});
+  check_refused({"results " + path + " --report " + path, {"--report", "read as database"}});
+  check_refused({good + " --picture there.svg --report ./there.svg", {"there.svg", "by --"}});
+  CHECK(read(path) == text);
+}
+
+TEST_CASE("a number in a trace that is too large is told without the names of a library") {
+  const TemporaryFile trace(".json", "{\"traceEvents\": [{\"ph\": \"X\", \"ts\": 1e400}]}");
+  check_refused({"trace summary " + trace.path(), {trace.path(), "number overflow", "1e400"}});
+  CHECK(run("trace summary " + trace.path()).err.find("json.exception") == std::string::npos);
 }

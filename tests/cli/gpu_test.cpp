@@ -45,7 +45,7 @@ TEST_CASE("run --executor nccl without a GPU names the executors that need none"
 
 TEST_CASE("calibrate and validate on GPUs say in one line that there is none") {
   for (const std::string command :
-       {"calibrate --executor nccl --output /nowhere/x.toml",
+       {"calibrate --executor nccl",
         "validate --model gpt2 --cluster dgx-h100 --gpus 1 --strategy ddp --executor nccl"}) {
     const Output o = run(command, no_gpus);
     CAPTURE(o.err);
