@@ -59,10 +59,10 @@ TEST_CASE("a report that could not be written is refused before any work") {
     return;
   }
   refused(step + "--report /", "is a directory");
-  refused(step + "--report /no/such/folder/x.html", "no folder '/no/such/folder'");
+  refused(step + "--report /no/such/folder/x.html", "lies in a folder that is not there");
   refused(step + "--report ''", "--report");
   refused(step + "--trace /tmp/stepcast-same --report /tmp/stepcast-same",
-          "is where --trace writes");
+          "is where to write, too, by --report");
   refused("validate --published --report /", "is a directory");
   CHECK(run(step + "--report /dev/full").code == 2);
   CHECK(run(step + "--report /dev/null").code == 0);
