@@ -89,20 +89,6 @@ void refuse_extras(const CLI::App& app, const std::string& command) {
                    message + "; `stepcast " + command + "--help` lists what is accepted");
 }
 
-// A file that is named and has no name.
-void refuse_empty_files(const CLI::App& app) {
-  for (const CLI::Option* option : app.get_options()) {
-    const std::string text = option->get_option_text();
-    if (option->count() == 0 || (text != "FILE" && text != "FOLDER")) continue;
-    for (const std::string& value : option->results()) {
-      if (!value.empty()) continue;
-      throw InputError(
-          {.file = option->get_name(), .line = 0, .key = ""},
-          fmt::format("'' is not accepted; accepted: a {}", text == "FILE" ? "file" : "folder"));
-    }
-  }
-}
-
 // What is missing on the command line, and what it may be.
 std::string what_is_required(const CLI::App& app, const std::string& message) {
   const CLI::App* command = &app;
