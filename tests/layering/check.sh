@@ -6,6 +6,7 @@
 #   3. No file names the machine it was written on or a package mirror: absolute home and work
 #      folders, hosts of this machine's /etc/apt.
 #   4. A page of docs/ that a comment names is there, and so is the rule or section of sources.md.
+#   5. No test's name holds a semicolon: CMake would make two names of it, of which none is a test.
 #
 # Tested by tests/layering/self_test.sh, which plants each violation and expects to see it named.
 set -euo pipefail
@@ -91,6 +92,11 @@ while IFS=: read -r file line place; do
     complain "$file:$line: docs/sources.md has no $name"
 done < <(tr '\n' '\0' <<<"$code" |
   xargs -0 -r grep -noHE 'docs/sources[.]md (section )?(R[0-9]+|[0-9]+([.][0-9]+)?)' /dev/null || true)
+
+# ---- 5: names of tests
+while IFS=: read -r file line _; do
+  [[ -z $file ]] || complain "$file:$line: a test's name holds a semicolon"
+done < <(tr '\n' '\0' <<<"$code" | xargs -0 -r grep -nHE 'TEST_CASE\("[^"]*;' /dev/null || true)
 
 ((bad)) && exit 1
 echo "layering: $(wc -l <<<"$code") source files, $(wc -l <<<"$list") files: clean"

@@ -56,5 +56,8 @@ expect "a rule that is not there" '^layering: models/m.cpp:1: docs/sources.md ha
 reset; echo '// docs/sources.md 1.7' >"$tree/models/m.cpp"
 expect "a section that is not there" '^layering: models/m.cpp:1: docs/sources.md has no 1.7'
 
+reset; mkdir -p "$tree/tests/unit"; echo 'TEST_CASE("one; two") {}' >"$tree/tests/unit/a_test.cpp"
+expect "a semicolon in a test's name" "^layering: tests/unit/a_test.cpp:1: a test's name"
+
 ((failures)) && exit 1
-echo "layering self test: 11 violations, all noticed"
+echo "layering self test: 13 violations, all noticed"

@@ -3,7 +3,9 @@
 #include "sim/forecast/stragglers.hpp"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "sim/engines/jitter.hpp"
@@ -15,14 +17,18 @@ namespace {
 
 // GPT-2 under DDP, by the profile pytorch-eager with this deviation between ranks.
 Report with_jitter(double deviation, int gpus) {
-  const std::string file = "jitter.toml";
+  // Tests run side by side: each its own file.
+  const std::string file = "jitter-" + std::to_string(getpid()) + ".toml";
   std::ofstream(file) << "name = \"jitter\"\nbased_on = \"pytorch-eager\"\nsource = \"test\"\n"
                       << "rank_jitter = " << deviation << "\n";
-  return forecast(parse_scenario("model = \"gpt2\"\nstrategy = \"ddp\"\ncluster = \"dgx-h100\"\n"
-                                 "engine = \"formula\"\nmicro_batch = 16\nprofile = \"./" +
-                                     file + "\"\ngpus = " + std::to_string(gpus) + "\n",
-                                 "s.toml"))
-      .report;
+  const Report report =
+      forecast(parse_scenario("model = \"gpt2\"\nstrategy = \"ddp\"\ncluster = \"dgx-h100\"\n"
+                              "engine = \"formula\"\nmicro_batch = 16\nprofile = \"./" +
+                                  file + "\"\ngpus = " + std::to_string(gpus) + "\n",
+                              "s.toml"))
+          .report;
+  std::filesystem::remove(file);
+  return report;
 }
 
 Seconds slowest_rank(const Report& report) {
