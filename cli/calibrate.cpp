@@ -309,9 +309,7 @@ Run prepare(const Options& options, runtime::Wire* wire) {
 int go(const Options& options) {
   if (!options.traces.empty()) return from_traces(options);
   const std::string& executor = options.executor;
-  if (!executor.empty() && executor != "threads" && executor != "mpi" && executor != "nccl") {
-    throw not_accepted(flag("--executor"), executor, {"threads", "mpi", "nccl"});
-  }
+  check_executor(executor, "measure");
   if (options.gpus_per_node != 0) {
     throw InputError(flag("--gpus-per-node"), "is of a trace's job; accepted: with --from-trace");
   }
@@ -323,11 +321,6 @@ int go(const Options& options) {
     throw InputError(flag("--gpu"),
                      "names the GPU of a trace or of this machine; accepted: with --from-trace or "
                      "--executor nccl");
-  }
-  if (executor == "threads" && runtime::under_mpirun()) {
-    throw InputError(flag("--executor"),
-                     "threads would measure in each of these processes; "
-                     "accepted: mpi, or without stepcast launch");
   }
   if (executor == "mpi" && !runtime::under_mpirun()) {
     throw InputError(flag("--executor"), "mpi needs processes; accepted: under stepcast launch");

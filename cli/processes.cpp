@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "runtime/mpi/open.hpp"
 
 namespace stepcast::cli {
 namespace {
@@ -135,6 +136,18 @@ int as_one_rank(runtime::Wire& wire, const std::function<Run()>& prepare) {
   if (found.code != 2 || wire.rank() == 0) say(fmt::format("rank {}: {}", wire.rank(), found.why));
   std::fflush(stdout);
   _exit(found.code);  // messages may be under way that nobody will take: no tidy end of MPI
+}
+
+void check_executor(const std::string& executor, const std::string& would) {
+  const Where where{.file = "--executor", .line = 0, .key = ""};
+  if (!executor.empty() && executor != "threads" && executor != "mpi" && executor != "nccl") {
+    throw not_accepted(where, executor, {"threads", "mpi", "nccl"});
+  }
+  if (executor == "threads" && runtime::under_mpirun()) {
+    throw InputError(where, "threads would " + would +
+                                " in each of these processes; accepted: mpi, or without stepcast "
+                                "launch");
+  }
 }
 
 }  // namespace stepcast::cli

@@ -109,15 +109,7 @@ int run_replay(const RunCommandOptions& options, Forecast& f) {
 
 bool on_processes(const RunCommandOptions& options) {
   if (options.executor.empty()) return runtime::under_mpirun();
-  if (options.executor != "threads" && options.executor != "mpi" && options.executor != "nccl") {
-    throw not_accepted({.file = "--executor", .line = 0, .key = ""}, options.executor,
-                       {"threads", "mpi", "nccl"});
-  }
-  if (options.executor == "threads" && runtime::under_mpirun()) {
-    throw InputError({.file = "--executor", .line = 0, .key = ""},
-                     "threads would run the whole step in each of these processes; accepted: mpi, "
-                     "or without stepcast launch");
-  }
+  check_executor(options.executor, "run the whole step");
   return options.executor == "mpi";
 }
 

@@ -161,19 +161,12 @@ int run(const Options& options, const ScenarioFlags& flags) {
 int go(Options options, const ScenarioFlags& flags) {
   const Where where{.file = "--executor", .line = 0, .key = ""};
   const std::string& executor = options.executor;
-  if (!executor.empty() && executor != "threads" && executor != "mpi" && executor != "nccl") {
-    throw not_accepted(where, executor, {"threads", "mpi", "nccl"});
-  }
+  check_executor(executor, "run the whole step");
   if (executor == "nccl") {
     const Scenario scenario = flags.read(options.file);
     GpuJob gpus(scenario, options.watchdog);
     options.gpus = &gpus;
     return run(options, flags);
-  }
-  if (executor == "threads" && runtime::under_mpirun()) {
-    throw InputError(where,
-                     "threads would run the whole step in each of these processes; accepted: mpi, "
-                     "or without stepcast launch");
   }
   if (executor == "mpi" && !runtime::under_mpirun()) {
     throw InputError(where, "mpi needs processes; accepted: under stepcast launch");
