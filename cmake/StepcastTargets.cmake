@@ -1,4 +1,5 @@
 # Four verbs that every folder uses; nothing else in the tree calls add_library or add_executable.
+include(cmake/StepcastPrecompiled.cmake)
 
 # stepcast_library(NAME SOURCES a.cpp ... [PUBLIC libs ...] [PRIVATE libs ...] [EMBED files ...])
 # One static library a folder, alias stepcast::NAME. EMBED compiles text files into the library;
@@ -16,6 +17,7 @@ function(stepcast_library name)
     stepcast_${name}
     PUBLIC ${ARG_PUBLIC}
     PRIVATE ${ARG_PRIVATE} $<BUILD_INTERFACE:stepcast_warnings>)
+  stepcast_precompiled(stepcast_${name} headers)
   if(ARG_EMBED)
     set(out ${CMAKE_CURRENT_BINARY_DIR}/embedded_${name}.cpp)
     set(list ${CMAKE_CURRENT_BINARY_DIR}/embedded_${name}.list)
@@ -40,10 +42,16 @@ function(stepcast_test name)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
-  add_executable(test_${name} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/doctest_main.cpp)
+  if(NOT TARGET stepcast_doctest_main)
+    add_library(stepcast_doctest_main OBJECT ${PROJECT_SOURCE_DIR}/tests/doctest_main.cpp)
+    target_link_libraries(stepcast_doctest_main PRIVATE doctest::doctest)
+  endif()
+  add_executable(test_${name} ${ARG_SOURCES})
   target_compile_features(test_${name} PRIVATE cxx_std_20)
   target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(test_${name} PRIVATE ${ARG_LINKS} doctest::doctest stepcast_warnings)
+  target_link_libraries(test_${name} PRIVATE ${ARG_LINKS} doctest::doctest
+                                             stepcast_doctest_main stepcast_warnings)
+  stepcast_precompiled(test_${name} test_headers)
   # Only the sources that name a folder are told it: the objects of all others are the same in every
   # checkout, so a compiler cache can share them. (A source that newly does: configure again.)
   foreach(source IN LISTS ARG_SOURCES)
@@ -89,4 +97,5 @@ function(stepcast_program name)
   target_compile_features(${name} PRIVATE cxx_std_20)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} stepcast_warnings)
+  stepcast_precompiled(${name} headers)
 endfunction()

@@ -45,7 +45,7 @@ constexpr std::pair<const char*, LayerKind> layer_names[] = {{"embedding", Layer
 
 // ---- writing ------------------------------------------------------------------------------------
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -100,7 +100,7 @@ std::vector<std::string> order_text(const std::vector<int>& order, const Composi
 
 std::string strings_line(std::string_view key, const std::vector<std::string>& list) {
   std::string text = fmt::format("{} = [", key);
-  for (std::size_t i = 0; i < list.size(); ++i) text += (i > 0 ? ", " : "") + quoted(list[i]);
+  for (std::size_t i = 0; i < list.size(); ++i) text += (i > 0 ? ", " : "") + in_quotes(list[i]);
   return text + "]\n";
 }
 
@@ -110,10 +110,10 @@ std::string composition_text(const Composition& c) {
   if (c.token_width > 0) text += size_line("token_width", c.token_width);
   if (c.position_offset > 0) text += size_line("position_offset", c.position_offset);
   for (const BlockKind& k : c.kinds) {
-    text += "\n[[block]]\nname = " + quoted(k.name) + "\n";
+    text += "\n[[block]]\nname = " + in_quotes(k.name) + "\n";
     if (k.arrangement != Arrangement::sequential) {
       text +=
-          "arrangement = " + quoted(arrangement_names[static_cast<std::size_t>(k.arrangement)]) +
+          "arrangement = " + in_quotes(arrangement_names[static_cast<std::size_t>(k.arrangement)]) +
           "\n";
     }
     if (!k.causal) text += "causal = false\n";
@@ -121,21 +121,21 @@ std::string composition_text(const Composition& c) {
     for (const SizeKey& key : size_keys) {
       if (k.*key.member > 0) text += size_line(key.name, k.*key.member);
     }
-    text += "modules = " + quoted(to_text(k.modules)) + "\n";
+    text += "modules = " + in_quotes(to_text(k.modules)) + "\n";
   }
   for (const Section& s : c.segments) {
     text += "\n[[layer]]\n";
     for (const auto& [name, kind] : layer_names) {
       if (kind == s.kind) text += fmt::format("kind = \"{}\"\n", name);
     }
-    text += "name = " + quoted(s.name) + "\n";
-    if (!s.prefix.empty()) text += "prefix = " + quoted(s.prefix) + "\n";
+    text += "name = " + in_quotes(s.name) + "\n";
+    if (!s.prefix.empty()) text += "prefix = " + in_quotes(s.prefix) + "\n";
     if (s.positions > 0) text += size_line("positions", s.positions);
     if (s.registered_early) text += "registered_early = true\n";
     if (s.kind == LayerKind::block) {
       text += strings_line("order", order_text(s.order, c));
     } else if (!s.modules.empty()) {
-      text += "modules = " + quoted(to_text(s.modules)) + "\n";
+      text += "modules = " + in_quotes(to_text(s.modules)) + "\n";
     }
   }
   return text;
@@ -268,8 +268,8 @@ std::shared_ptr<const Composition> read_composition(TomlTable& toml) {
 std::string model_toml(const Model& model) {
   const Architecture& a = model.architecture;
   STEPCAST_ASSERT(a.family != Family::resnet && a.layers > 0, "a transformer is written");
-  std::string text = "name = " + quoted(model.name) + "\nsource = " + quoted(model.source) +
-                     "\nfamily = " + quoted(to_string(a.family)) + "\n";
+  std::string text = "name = " + in_quotes(model.name) + "\nsource = " + in_quotes(model.source) +
+                     "\nfamily = " + in_quotes(to_string(a.family)) + "\n";
   text += fmt::format("dtype = \"{}\"\n", to_string(model.stored_dtype));
   text += size_line("hidden", a.hidden);
   const bool composed = a.family == Family::composed;

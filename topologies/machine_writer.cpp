@@ -9,7 +9,7 @@ namespace {
 
 // A TOML basic string. What is not printable ASCII becomes a space: names come out of files that
 // others wrote.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -22,12 +22,12 @@ std::string quoted(std::string_view text) {
 const char* truth(bool value) { return value ? "true" : "false"; }
 
 std::string device_text(const Machine& machine, const Device& d) {
-  std::string out = fmt::format("  {{ name = {}", quoted(d.name));
+  std::string out = fmt::format("  {{ name = {}", in_quotes(d.name));
   switch (d.kind) {
     case DeviceKind::cpu:
-      if (!d.product.empty()) out += fmt::format(", product = {}", quoted(d.product));
+      if (!d.product.empty()) out += fmt::format(", product = {}", in_quotes(d.product));
       out += fmt::format(", arch = {}, vendor = {}, family = {}, model = {}, numa_node = {}",
-                         quoted(d.cpu_arch), quoted(d.cpu_vendor), d.cpu_family, d.cpu_model,
+                         in_quotes(d.cpu_arch), in_quotes(d.cpu_vendor), d.cpu_family, d.cpu_model,
                          d.numa_node);
       break;
     case DeviceKind::gpu:
@@ -36,7 +36,7 @@ std::string device_text(const Machine& machine, const Device& d) {
       }
       break;
     case DeviceKind::nic:
-      if (!d.product.empty()) out += fmt::format(", product = {}", quoted(d.product));
+      if (!d.product.empty()) out += fmt::format(", product = {}", in_quotes(d.product));
       out += fmt::format(", gbit_per_s = {}, port = {}, guid = \"{:#x}\"", d.nic_gbps * 8,
                          d.nic_port, d.nic_guid);
       if (d.nic_latency_us != 0) out += fmt::format(", latency_us = {}", d.nic_latency_us);
@@ -50,7 +50,7 @@ std::string device_text(const Machine& machine, const Device& d) {
 
 std::string link_text(const std::string& a, const std::string& b, const Link& link) {
   std::string out =
-      fmt::format("  {{ a = {}, b = {}, kind = \"{}\"", quoted(a), quoted(b), to_string(link.kind));
+      fmt::format("  {{ a = {}, b = {}, kind = \"{}\"", in_quotes(a), in_quotes(b), to_string(link.kind));
   switch (link.kind) {
     case LinkKind::pcie:
       if (link.pcie_generation > 0) {
@@ -83,12 +83,12 @@ std::string to_toml(const Machine& machine, const std::vector<std::string>& comm
     out += "# " + line + "\n";
   }
   out +=
-      fmt::format("full_name = {}\ngpu = {}\ngpus = {}\nnetwork = {}\n", quoted(machine.full_name),
-                  quoted(machine.gpu.name), machine.gpus.size(), quoted(machine.network));
+      fmt::format("full_name = {}\ngpu = {}\ngpus = {}\nnetwork = {}\n", in_quotes(machine.full_name),
+                  in_quotes(machine.gpu.name), machine.gpus.size(), in_quotes(machine.network));
   if (machine.host_memory_bytes > 0) {
     out += fmt::format("host_memory_gb = {}\n", machine.host_memory_bytes / 1e9);
   }
-  out += fmt::format("source = {}\n", quoted(machine.source));
+  out += fmt::format("source = {}\n", in_quotes(machine.source));
   bool pcie_p2p = machine.gpu.pcie_p2p;
   for (const Vertex v : boost::make_iterator_range(boost::vertices(machine.graph))) {
     const Device& d = machine.graph[v];
