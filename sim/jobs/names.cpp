@@ -24,7 +24,7 @@ void replace_start(std::string& text, std::string_view from, std::string_view to
 
 bool cut_end(std::string& text, std::string_view end) {
   if (!text.ends_with(end) || text.size() == end.size()) return false;
-  text.resize(text.size() - end.size());
+  text.erase(text.size() - end.size());
   return true;
 }
 
