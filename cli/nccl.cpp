@@ -110,20 +110,26 @@ std::string time_text(double us) {
   return us < 10000 ? fmt::format("{:.2f}", us) : fmt::format("{:.0f}", us);
 }
 
-NcclTestsLog read_log(const std::string& path, const Options& o) {
-  NcclTestsLog log = read_nccl_tests_log(read_file(path, 64ll << 20), path,
-                                         {.ranks = o.ranks, .nodes = o.nodes, .op = o.hint_op});
-  for (const std::string& text : log.notes) note(path + ": " + text);
-  return log;
+// All tests of all files.
+std::vector<NcclTestsLog> read_logs(const Options& o) {
+  std::vector<NcclTestsLog> logs;
+  for (const std::string& path : o.logs) {
+    for (NcclTestsLog& log :
+         read_nccl_tests_log(read_file(path, 64ll << 20), path,
+                             {.ranks = o.ranks, .nodes = o.nodes, .op = o.hint_op})) {
+      for (const std::string& text : log.notes) note(path + ": " + text);
+      logs.push_back(std::move(log));
+    }
+  }
+  return logs;
 }
 
 int import(const Options& o) {
   MeasuredTable table;
   std::string said;
-  for (const std::string& path : o.logs) {
-    const NcclTestsLog log = read_log(path, o);
+  for (const NcclTestsLog& log : read_logs(o)) {
     table.add(log);
-    said += fmt::format("{}: {}, {} ranks on {} node{}, {} sizes\n", path, to_string(log.op),
+    said += fmt::format("{}: {}, {} ranks on {} node{}, {} sizes\n", log.file, to_string(log.op),
                         log.ranks, log.nodes, log.nodes == 1 ? "" : "s", log.rows.size());
   }
   const std::string toml = table.to_toml();
@@ -238,8 +244,7 @@ int compare(const Options& o, const ScenarioFlags& flags) {
   }
   std::string text;
   std::map<CollectiveKind, std::array<std::vector<Ratio>, std::size(bands)>> ratios;
-  for (const std::string& path : o.logs) {
-    const NcclTestsLog log = read_log(path, o);
+  for (const NcclTestsLog& log : read_logs(o)) {
     Scenario of_log = scenario;
     if (!of_log.nodes && !of_log.gpus) {
       of_log.nodes = log.nodes;
@@ -250,14 +255,14 @@ int compare(const Options& o, const ScenarioFlags& flags) {
     }
     const Cluster cluster = resolve_cluster(of_log);
     if (cluster.world_size != log.ranks || cluster.nodes != log.nodes) {
-      throw InputError({path, 0, ""},
+      throw InputError({log.file, 0, ""},
                        fmt::format("has {} ranks on {} nodes, the cluster {} on {}; accepted: the "
                                    "same",
                                    log.ranks, log.nodes, cluster.world_size, cluster.nodes));
     }
     const Collectives collectives(cluster, {.replicate = cluster.world_size, .shard = 1},
                                   resolve_collectives(of_log));
-    text += fmt::format("# {}: {}, {} {}, {} ranks on {} x {}\n", path, to_string(log.op),
+    text += fmt::format("# {}: {}, {} {}, {} ranks on {} x {}\n", log.file, to_string(log.op),
                         log.dtype, log.reduction == Reduction::none ? "none" : "reduced", log.ranks,
                         log.nodes, cluster.machine.name);
     text +=

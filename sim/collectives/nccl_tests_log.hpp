@@ -1,12 +1,12 @@
 #pragma once
 // Reads what nccl-tests prints: any of its text layouts, with launcher prefixes and noise between,
-// and its JSON.
+// and its JSON. A file may hold several tests one after the other.
 //
-//   const NcclTestsLog log = read_nccl_tests_log(text, "ar.log", {.nodes = 2});
-//   log.rows.back().time_us
+//   for (const NcclTestsLog& log : read_nccl_tests_log(text, "ar.log", {.nodes = 2}))
+//     log.rows.back().time_us()
 //
-// See nccl_tests_log.cpp. Tested by tests/unit/collectives/nccl_tests_log_test.cpp on every real
-// log that is at hand.
+// See nccl_tests_log.cpp, nccl_tests_text.cpp. Tested by
+// tests/unit/collectives/nccl_tests_log_test.cpp on every real log that is at hand.
 
 #include <string>
 #include <vector>
@@ -40,17 +40,19 @@ struct NcclTestsLog {
   std::vector<std::string> notes;
 };
 
-// What a log may not say. 0 and "" take it from the log.
+// What a log may not say. 0 and "" take it from the log. Ranks and nodes go before what a single
+// test says of itself (hosts may all be called localhost); of several tests they fill gaps.
 struct NcclTestsHints {
   int ranks = 0;
   int nodes = 0;
   std::string op = {};  // "all_reduce", ...
 };
 
-// Throws InputError with the true reason: no result rows, CPU times (-C 1), an operation that
-// stepcast does not model (alltoall), ranks or nodes that the log does not say, with the option
-// that gives them.
-NcclTestsLog read_nccl_tests_log(const std::string& text, const std::string& file,
-                                 const NcclTestsHints& hints = {});
+// One a test, in the file's order. Throws InputError with the true reason: no result rows, CPU
+// times
+// (-C 1), an operation that stepcast does not model (alltoall), ranks or nodes that the log does
+// not say, with the option that gives them.
+std::vector<NcclTestsLog> read_nccl_tests_log(const std::string& text, const std::string& file,
+                                              const NcclTestsHints& hints = {});
 
 }  // namespace stepcast

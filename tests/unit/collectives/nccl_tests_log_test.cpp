@@ -14,7 +14,7 @@ namespace {
 const std::string logs = STEPCAST_TEST_DATA "/logs/";
 
 NcclTestsLog read(const std::string& file, const NcclTestsHints& hints = {}) {
-  return read_nccl_tests_log(read_file(logs + file), logs + file, hints);
+  return read_nccl_tests_log(read_file(logs + file), logs + file, hints).at(0);
 }
 
 std::string refusal(const std::string& text, const std::string& file = "t.log",
@@ -221,18 +221,22 @@ TEST_CASE("a log that cannot be used is refused with the true reason") {
   // 39.13 / 20.87 = 1.875 = 2 * 15 / 16, so 16 ranks; of nodes it says nothing.
   CHECK(contains(refusal(row), "its 16 ranks ran; give --log-nodes"));
   CHECK(contains(refusal(row, "t.log", {.nodes = 17}), "17 is more than the 16 ranks"));
-  CHECK(contains(refusal("  1048576  262144  float  none  0  50.25  20.87  20.87  0\n"),
+  // Its size is that of 16 ranks: all_gather or alltoall.
+  CHECK(contains(refusal("  1048576  16384  float  none  -1  50.25  20.87  19.57  0\n"),
                  "does not say which operation"));
 }
 
 TEST_CASE("launcher prefixes, lost hashes, exponents and noise do no harm") {
-  for (const std::string prefix : {"", "0: ", "[1,0]<stdout>:", "[1,0]<stdout>: ", "0:", "   "}) {
+  for (const std::string prefix :
+       {"", "0: ", "[1,0]<stdout>:", "[1,0]<stdout>: ", "0:", "   ", " 0: ", "[default0]:",
+        "[prterun-node1-77@1,0]<stdout>: ", "Mon Nov 30 20:00:00 2026[1,0]<stdout>:", "\x1b[32m",
+        "[pod/nccl-launcher-x2/launcher] 2026-11-30T20:00:00.123Z stdout F ", "> ", "\xc2\xa0"}) {
     CAPTURE(prefix);
     const NcclTestsLog log = read_nccl_tests_log(
         prefix + "# Collective test starting: all_reduce_perf\n" + prefix + row +
             "host:1:1 [0] NCCL INFO Channel 00/24 : 0 1 2 3\n" + prefix +
             "  2097152  524288  float  sum  -1  1.2e+02  20.87  39.13  0  N/A  N/A  N/A  N/A\n",
-        "x", {.nodes = 2});
+        "x", {.nodes = 2})[0];
     REQUIRE(log.rows.size() == 2);
     CHECK(log.rows[0].out_of_place_us == 50.25);
     CHECK(log.rows[0].in_place_us == 50.50);
@@ -245,7 +249,7 @@ TEST_CASE("an in-place-only row fills the in-place half, a cut row is skipped an
   const NcclTestsLog log = read_nccl_tests_log(
       "all_reduce_perf\n  1048576  262144  float  sum  -1  50.50  20.76  38.93  0\n"
       "  2097152  524288  float  sum  -1  50.50  20.76\n",
-      "x", {.ranks = 16, .nodes = 2});
+      "x", {.ranks = 16, .nodes = 2})[0];
   REQUIRE(log.rows.size() == 1);
   CHECK(log.rows[0].out_of_place_us == 0);
   CHECK(log.rows[0].in_place_us == 50.50);
@@ -261,4 +265,108 @@ TEST_CASE("cut anywhere, a log is an error or a shorter log, never a crash") {
       CHECK_FALSE(refusal(text.substr(0, length), file).empty());
     }
   }
+}
+
+namespace {
+
+// What 2.13 to 2.18 print of one test, with devices on so many hosts.
+std::string test_of(const std::string& start, int hosts, int ranks, const std::string& rows) {
+  std::string text = start +
+                     "# nThread 1 nGpus 1 minBytes 8 maxBytes 128 step: 2(factor) warmup "
+                     "iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n#\n"
+                     "# Using devices\n";
+  for (int r = 0; r < ranks; ++r) {
+    text += "#  Rank  " + std::to_string(r) + " Group  0 Pid   100 on host" +
+            std::to_string(r * hosts / ranks) + " device  0 [0x1a] NVIDIA H100 80GB HBM3\n";
+  }
+  return text +
+         "#\n#       size         count      type   redop    root     time   algbw   busbw #wrong  "
+         " "
+         "  time   algbw   busbw #wrong\n#        (B)    (elements)                               "
+         "(us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n" +
+         rows + "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1\n#\n";
+}
+
+}  // namespace
+
+TEST_CASE("several tests in one file are read one by one, each with its operation and ranks") {
+  // A loop over operations and nodes; the shell echoes the first command, the second says its name.
+  const std::string text =
+      test_of("+ mpirun -np 4 ./build/all_reduce_perf -b 8 -e 128\nNCCL version 2.21.5+cuda12.4\n",
+              2, 4, "  1024  256  float  sum  -1  50  0.02  0.03  0  51  0.02  0.03  0\n") +
+      test_of("# Collective test starting: all_gather_perf\n", 1, 2,
+              "  1024  128  float  none  -1  20  0.05  0.03  0  19  0.05  0.03  0\n") +
+      "# Collective test concluded: all_gather_perf\n" +
+      test_of("# Collective test starting: alltoall_perf\n", 1, 2,
+              "  1024  128  float  none  -1  9  0.1  0.06  0  8  0.1  0.06  N/A\n") +
+      test_of("", 1, 1, "  1024  256  float  sum  -1  3  0.3  0.00  0  2  0.5  0.00  0\n");
+  const std::vector<NcclTestsLog> found = read_nccl_tests_log(text, "loop.log");
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].op == CollectiveKind::all_reduce);
+  CHECK(found[0].ranks == 4);
+  CHECK(found[0].nodes == 2);
+  CHECK(found[0].rows.at(0).time_us() == 50);
+  CHECK(found[0].nccl_version == "2.21.5");
+  CHECK(found[1].op == CollectiveKind::all_gather);
+  CHECK(found[1].ranks == 2);
+  CHECK(found[1].nodes == 1);
+  CHECK(found[1].rows.at(0).time_us() == 19);
+  REQUIRE(found[0].notes.size() == 2);
+  CHECK(contains(found[0].notes[0], "measures alltoall"));
+  CHECK(contains(found[0].notes[1], "measures one rank"));
+}
+
+TEST_CASE("tables that were copied without their heads are several tests, too") {
+  const std::string header = "#  size  count  type  redop  root  time  algbw  busbw  #wrong\n";
+  const std::string first =
+      "  1024  256  float  sum  -1  50  20.00  37.50  0  51  20.00  37.50  0\n";
+  const std::string second =
+      "  1024  16  float  sum  -1  30  34.00  31.87  0  31  33.00  30.93  0\n";
+  const std::vector<NcclTestsLog> found =
+      read_nccl_tests_log(header + first + header + second, "x", {.nodes = 2});
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].op == CollectiveKind::all_reduce);
+  CHECK(found[1].op == CollectiveKind::reduce_scatter);
+  CHECK(found[1].rows.at(0).time_us() == 30);
+}
+
+TEST_CASE("a file's name is a hint that the rows can refuse") {
+  const std::string gather = "  1048576  16384  float  none  -1  50.25  20.87  19.57  0\n";
+  const auto op_of = [&](const std::string& text, const std::string& file) {
+    return read_nccl_tests_log(text, file, {.nodes = 2}).at(0).op;
+  };
+  CHECK(op_of(gather, "runs/All-Gather 16.log") == CollectiveKind::all_gather);
+  CHECK(op_of(row, "all-reduce.log") == CollectiveKind::all_reduce);
+  CHECK(op_of(row, "reduced.log") == CollectiveKind::all_reduce);  // no root: not reduce
+  CHECK(contains(refusal(gather, "gathered.log", {.nodes = 2}), "does not say which operation"));
+  CHECK(contains(refusal(gather, "AlltoAll.log", {.nodes = 2}), "measures alltoall"));
+  CHECK(contains(refusal("all_gather_perf\n" + gather, "x", {.nodes = 2, .op = "all_reduce"}),
+                 "--log-op: is all_reduce, but x says that it measures all_gather"));
+}
+
+TEST_CASE("of several types and reductions one is kept, and the rest is said") {
+  // -d all -o all: the average runs as a ring where the sum may not.
+  const std::string kept = "  64  16  float  sum  -1  9.50  0.01  0.01  0  9.60  0.01  0.01  0\n";
+  const std::string text =
+      "all_reduce_perf\n"
+      "  64  64  int8  sum  -1  8.00  0.01  0.01  0  8.00  0.01  0.01  0\n" +
+      kept + "  64  16  float  avg  -1  9.10  0.01  0.01  0  9.10  0.01  0.01  0\n";
+  const NcclTestsLog log = read_nccl_tests_log(text, "x", {.ranks = 8, .nodes = 1}).at(0);
+  CHECK(log.dtype == "float");
+  CHECK(log.reduction == Reduction::sum);
+  REQUIRE(log.rows.size() == 1);
+  CHECK(log.rows[0].time_us() == 9.5);
+  REQUIRE(log.notes.size() == 1);
+  CHECK(contains(log.notes[0], "2 rows of other types or reductions than float sum"));
+}
+
+TEST_CASE("versions of NCCL are told from numbers of both ages") {
+  const auto version = [&](const std::string& line) {
+    return read_nccl_tests_log(line + "all_reduce_perf\n" + row, "x", {.nodes = 2})
+        .at(0)
+        .nccl_version;
+  };
+  CHECK(version("# nccl-tests version 2.17.6 nccl-headers=22809 nccl-library=22809\n") == "2.28.9");
+  CHECK(version("# nccl-tests version 2.17.6 nccl-headers=2804 nccl-library=2804\n") == "2.8.4");
+  CHECK(version("NCCL version 2.19.3+cuda12.2\n") == "2.19.3");
 }
