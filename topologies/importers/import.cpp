@@ -39,7 +39,8 @@ constexpr PciId pci_ids[] = {
     {0x20b0, "a100-sxm-40gb"},  {0x20b2, "a100-sxm-80gb"},  {0x20f1, "a100-pcie-40gb"},
     {0x20b5, "a100-pcie-80gb"}, {0x2204, "rtx-3090"},       {0x2330, "h100-sxm"},
     {0x2331, "h100-pcie"},      {0x2335, "h200"},           {0x2342, "gh200-96gb"},
-    {0x2684, "rtx-4090"},       {0x26b9, "l40s"},           {0x2901, "b200"}};
+    {0x2684, "rtx-4090"},       {0x26b9, "l40s"},           {0x2901, "b200"},
+    {0x2941, "gb200"}};
 
 }  // namespace
 
@@ -105,6 +106,10 @@ double nic_gbit_of(const ImportOptions& options, const std::string& file, std::s
   return speeds[index];
 }
 
+bool always_linked(const Gpu& gpu) {
+  return gpu.nvlinks > 4 && gpu.full_name.find("PCIe") == std::string::npos;
+}
+
 NvlinkLayout nvlink_layout(const ImportOptions& options, const std::string& file, const Gpu& gpu,
                            int gpus, std::vector<std::string>& notes) {
   const std::vector<std::string> names = {"nvswitch", "all_to_all", "none"};
@@ -125,9 +130,8 @@ NvlinkLayout nvlink_layout(const ImportOptions& options, const std::string& file
     }
     return NvlinkLayout::all_to_all;
   }
-  const bool card = gpu.full_name.find("PCIe") != std::string::npos || gpu.nvlinks <= 4;
   if (gpus < 2 || gpu.nvlinks == 0) return NvlinkLayout::none;
-  if (card) {
+  if (!always_linked(gpu)) {
     notes.push_back(
         fmt::format("NVLink bridges are not in the file: none assumed between {}; "
                     "--nvlink says otherwise",

@@ -56,6 +56,9 @@ std::string network_of(const std::string& nic_name);
 double nic_gbit_of(const ImportOptions& options, const std::string& file, std::size_t index,
                    std::size_t count);
 
+// Whether every board of it joins its GPUs by NVLink; cards may have bridges.
+bool always_linked(const Gpu& gpu);
+
 enum class NvlinkLayout { none, nvswitch, all_to_all };
 // How the GPUs of a node that does not say so are joined; adds a note for what it assumes.
 NvlinkLayout nvlink_layout(const ImportOptions& options, const std::string& file, const Gpu& gpu,

@@ -6,8 +6,8 @@
 //         <gpu dev="0" sm="80"><nvlink target="0000:c4:00.0" count="2" tclass="0x068000"/></gpu>
 //
 // link_speed may be empty in virtual machines (NCCL then takes Gen3), link_width 0 means 16.
-// NVSwitches are targets of NVLinks and otherwise not in the file.
-// Source: NCCL 2.28.9, src/graph/xml.cc and topo.cc.
+// NVSwitches are targets of NVLinks and otherwise not in the file. What becomes of devices and
+// links: nccl_xml_graph.cpp. Source: NCCL 2.28.9, src/graph/xml.cc and topo.cc.
 
 #include "topologies/importers/nccl_xml.hpp"
 
@@ -16,27 +16,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <map>
 #include <pugixml.hpp>
 
 #include "base/error.hpp"
 #include "base/toml.hpp"
-#include "topologies/link_rates.hpp"
+#include "topologies/importers/nccl_xml_graph.hpp"
 
 namespace stepcast {
 namespace {
 
 constexpr int max_depth = 32;
-constexpr int max_devices = 4096;
+constexpr std::size_t max_devices = 4096;
 constexpr std::size_t max_cpus = 128;  // NUMA nodes; every two are linked
-
-struct NvlinkEnd {
-  Vertex gpu;
-  std::string target;
-  int count;
-  bool to_switch;
-  pugi::xml_node node;
-};
 
 class Reader {
  public:
@@ -82,9 +73,7 @@ class Reader {
     }
     // The file does not say what the driver refuses; the part does.
     for (const Vertex cpu : cpus_) machine_.graph[cpu].pcie_p2p = machine_.gpu.pcie_p2p;
-    add_nvlinks();
-    connect_cpus();
-    number_devices();
+    graph_.finish();
     if (partial_) complete_nvlinks();
     set_nic_speeds();
     say_what_was_assumed();
@@ -127,11 +116,10 @@ class Reader {
     return static_cast<int>(value);
   }
 
-  Vertex add(const Device& device, const pugi::xml_node& node) {
-    if (boost::num_vertices(machine_.graph) >= max_devices) {
+  void check_room(const pugi::xml_node& node) {
+    if (graph_.size() >= max_devices) {
       throw error(node, "", fmt::format("more than {} devices", max_devices));
     }
-    return boost::add_vertex(device, machine_.graph);
   }
 
   // Dumps of an NVLink domain over nodes (GB200 NVL72) hold all its hosts.
@@ -173,21 +161,21 @@ class Reader {
       notes_.push_back(fmt::format("GPU {} by its PCI device id {:#06x}", name, id));
     }
     Device device;
-    device.kind = DeviceKind::gpu;
     device.index = static_cast<int>(gpus_.size());
     device.gpudirect_rdma = machine_.gpu.gpudirect_rdma;
-    const Vertex vertex = add(device, pci);
-    gpus_.push_back(vertex);
-    on_bus(pci, vertex);
-    connect_pcie(vertex, parent, pci);
+    place_gpu(std::move(device), pci, parent);
   }
 
   // NVLinks name their other end by its bus id, so no two GPUs have the same.
-  void on_bus(const pugi::xml_node& pci, Vertex vertex) {
+  Vertex place_gpu(Device device, const pugi::xml_node& pci, Vertex parent) {
     const std::string id = pci.attribute("busid").value();
-    if (of_bus_.emplace(id, vertex).second || id.empty()) return;
-    throw error(pci, "busid",
-                fmt::format("is {}, as of another GPU; accepted: a bus id each", id.substr(0, 40)));
+    if (!graph_.free_bus(id)) {
+      throw error(
+          pci, "busid",
+          fmt::format("is {}, as of another GPU; accepted: a bus id each", id.substr(0, 40)));
+    }
+    check_room(pci);
+    return graph_.add_gpu(std::move(device), id, parent, generation(pci), lanes(pci));
   }
 
   void add_bare_nic(const pugi::xml_node& pci, Vertex parent) {
@@ -198,34 +186,22 @@ class Reader {
     }
     const std::string_view vendor = pci.attribute("vendor").value();
     Device device;
-    device.kind = DeviceKind::nic;
     device.product = vendor == "0x1d0f" ? "efa" : vendor == "0x14e4" ? "bnxt" : "";
     bare_nic_network_ = vendor == "0x1d0f"         ? "efa"
                         : pci_class(pci) == 0x0207 ? "infiniband"
                                                    : "roce";
     device.nic_guid = (std::uint64_t{1} << 62) + nics_.size();
-    const Vertex vertex = add(device, pci);
-    nics_.push_back(vertex);
-    connect_pcie(vertex, parent, pci);
+    check_room(pci);
+    graph_.add_nic(std::move(device), parent, generation(pci), lanes(pci));
   }
 
   void complete_nvlinks() {
     using importing::NvlinkLayout;
     const int gpus = static_cast<int>(machine_.gpus.size());
-    const NvlinkLayout layout =
-        importing::nvlink_layout(options_, path_, machine_.gpu, gpus, notes_);
-    if (layout == NvlinkLayout::nvswitch) {
-      Device device;
-      device.kind = DeviceKind::nvswitch;
-      device.name = "nvswitch0";
-      const Vertex hub = boost::add_vertex(device, machine_.graph);
-      for (const Vertex gpu : machine_.gpus) connect_nvlink(gpu, hub, machine_.gpu.nvlinks);
-    }
-    if (layout != NvlinkLayout::all_to_all) return;
-    for (int a = 0; a < gpus; ++a) {
-      for (int b = a + 1; b < gpus; ++b) {
-        connect_nvlink(machine_.gpus[a], machine_.gpus[b], machine_.gpu.nvlinks / (gpus - 1));
-      }
+    switch (importing::nvlink_layout(options_, path_, machine_.gpu, gpus, notes_)) {
+      case NvlinkLayout::nvswitch: graph_.add_nvswitch(); break;
+      case NvlinkLayout::all_to_all: graph_.add_nvlinks_between_all(); break;
+      case NvlinkLayout::none: break;
     }
   }
 
@@ -253,6 +229,9 @@ class Reader {
   }
 
   void say_what_was_assumed() {
+    if (cpu_nvlinks_ > 0) {
+      notes_.push_back("NVLinks between GPUs and CPUs (POWER) are left out: PCIe is taken there");
+    }
     if (unknown_speeds_ > 0) {
       notes_.push_back(
           fmt::format("{} PCIe links have no speed in the file; Gen3 taken, as NCCL "
@@ -267,27 +246,20 @@ class Reader {
     }
   }
 
-  // Generation from "16.0 GT/s PCIe", "8 GT/s", ""; 0: not known.
+  // Of "16.0 GT/s PCIe", "8 GT/s"; Gen3, as NCCL takes it, for what is not known.
   int generation(const pugi::xml_node& pci) {
     const double speed = std::strtod(pci.attribute("link_speed").value(), nullptr);
     constexpr double gt_per_s[] = {2.5, 5, 8, 16, 32, 64};
     for (int g = 0; g < 6; ++g) {
       if (speed == gt_per_s[g]) return g + 1;
     }
-    return 0;
+    ++unknown_speeds_;
+    return 3;
   }
 
-  void connect_pcie(Vertex child, Vertex parent, const pugi::xml_node& pci) {
-    Link link;
-    link.kind = LinkKind::pcie;
-    const int known = generation(pci);
-    if (known == 0) ++unknown_speeds_;
-    const int lanes = integer(pci, "link_width", 0, 0, 64);
-    link.pcie_generation = known > 0 ? known : 3;
-    link.pcie_width = lanes > 0 ? lanes : 16;
-    link.gbps = pcie_gbps(link.pcie_generation, link.pcie_width);
-    link.latency_us = default_latency_us(LinkKind::pcie);
-    boost::add_edge(child, parent, link, machine_.graph);
+  int lanes(const pugi::xml_node& pci) {
+    const int said = integer(pci, "link_width", 0, 0, 64);
+    return said > 0 ? said : 16;
   }
 
   void add_cpu(const pugi::xml_node& cpu) {
@@ -295,9 +267,6 @@ class Reader {
       throw error(cpu, "", fmt::format("more than {} CPUs; accepted: one node", max_cpus));
     }
     Device device;
-    device.kind = DeviceKind::cpu;
-    device.index = static_cast<int>(cpus_.size());
-    device.name = fmt::format("cpu{}", device.index);
     device.cpu_arch = cpu.attribute("arch").value();
     device.cpu_vendor = cpu.attribute("vendor").value();
     device.cpu_family = integer(cpu, "familyid", 0, 0, 1 << 20);
@@ -309,8 +278,8 @@ class Reader {
     } else if (!options_.cpu.empty()) {
       importing::set_host(device, options_.cpu);
     }
-    const Vertex vertex = add(device, cpu);
-    cpus_.push_back(vertex);
+    check_room(cpu);
+    const Vertex vertex = graph_.add_cpu(std::move(device));
     for (const pugi::xml_node child : cpu.children()) {
       if (std::string_view(child.name()) == "pci") add_pci(child, vertex, 0);
       if (std::string_view(child.name()) == "nic") add_nic(child, vertex, {});
@@ -333,12 +302,8 @@ class Reader {
       }
       if (kind != 0) return;  // a disk, an NVSwitch: nothing that moves gradients
     }
-    Device device;
-    device.kind = DeviceKind::pcie_switch;
-    device.index = switches_++;
-    device.name = fmt::format("pcie{}", device.index);
-    const Vertex vertex = add(device, pci);
-    connect_pcie(vertex, parent, pci);
+    check_room(pci);
+    const Vertex vertex = graph_.add_switch(parent, generation(pci), lanes(pci));
     for (const pugi::xml_node child : pci.children("pci")) {
       if (broadcom_generation(pci, 0) > 0 &&
           broadcom_generation(child, 1) == broadcom_generation(pci, 0)) {
@@ -389,33 +354,24 @@ class Reader {
                               named_ ? machine_.gpu.name : "the first GPU"));
     }
     Device device;
-    device.kind = DeviceKind::gpu;
     device.index = integer(gpu, "dev", static_cast<int>(gpus_.size()), 0, max_devices);
     device.gpudirect_rdma = integer(gpu, "gdr", 0, 0, 1) != 0;
-    const Vertex vertex = add(device, gpu);
-    gpus_.push_back(vertex);
-    on_bus(pci, vertex);
-    connect_pcie(vertex, parent, pci);
+    const Vertex vertex = place_gpu(std::move(device), pci, parent);
     for (const pugi::xml_node nvlink : gpu.children("nvlink")) {
       const std::string_view kind = nvlink.attribute("tclass").value();
-      nvlinks_.push_back({vertex, nvlink.attribute("target").value(),
-                          integer(nvlink, "count", 1, 1, 1024), kind.substr(0, 8) == "0x068000",
-                          nvlink});
+      if (kind == "0x068001") ++cpu_nvlinks_;
+      graph_.add_nvlinks(vertex, nvlink.attribute("target").value(),
+                         integer(nvlink, "count", 1, 1, 1024), kind.substr(0, 8) == "0x068000");
     }
     for (const pugi::xml_node c2c : gpu.children("c2c")) {
-      Link link;
-      link.kind = LinkKind::c2c;
-      link.count = integer(c2c, "count", 1, 1, 1024);
-      link.gbps = number(c2c, "bw", 0, 0, 1e9) * link.count / 1000;
-      link.latency_us = default_latency_us(LinkKind::c2c);
-      boost::add_edge(vertex, parent, link, machine_.graph);
+      const int count = integer(c2c, "count", 1, 1, 1024);
+      graph_.add_c2c(vertex, parent, count, number(c2c, "bw", 0, 0, 1e9) * count / 1000);
     }
   }
 
   void add_nic(const pugi::xml_node& nic, Vertex parent, const pugi::xml_node& pci) {
     for (const pugi::xml_node net : nic.children("net")) {
       Device device;
-      device.kind = DeviceKind::nic;
       device.product = net.attribute("name").value();
       const double megabits = number(net, "speed", 0, -1e9, 1e9);
       device.nic_gbps = (megabits > 0 ? megabits : 10000) / 8000;
@@ -423,16 +379,11 @@ class Reader {
       device.nic_guid = guid(net, nics_.size());
       device.nic_latency_us = number(net, "latency", 0, 0, 1e6);
       device.gpudirect_rdma = integer(net, "gdr", 0, 0, 1) != 0;
-      const Vertex vertex = add(device, net);
-      nics_.push_back(vertex);
+      check_room(net);
       if (pci) {
-        connect_pcie(vertex, parent, pci);
-      } else {  // a virtual NIC: nothing between it and the CPU
-        Link link;
-        link.kind = LinkKind::pcie;
-        link.gbps = 5000;
-        link.latency_us = default_latency_us(LinkKind::pcie);
-        boost::add_edge(vertex, parent, link, machine_.graph);
+        graph_.add_nic(std::move(device), parent, generation(pci), lanes(pci));
+      } else {
+        graph_.add_virtual_nic(std::move(device), parent);
       }
     }
   }
@@ -444,76 +395,6 @@ class Reader {
     return value != 0 ? value : std::uint64_t{1} << 61;
   }
 
-  void add_nvlinks() {
-    std::map<Vertex, int> to_switch;
-    for (const NvlinkEnd& end : nvlinks_) {
-      if (end.to_switch) {
-        to_switch[end.gpu] += end.count;
-        continue;
-      }
-      const auto peer = of_bus_.find(end.target);
-      if (peer == of_bus_.end()) continue;   // a GPU that takes no part, or a CPU of POWER
-      if (end.gpu > peer->second) continue;  // both ends list the link: once
-      connect_nvlink(end.gpu, peer->second, end.count);
-    }
-    if (to_switch.empty()) return;
-    Device device;
-    device.kind = DeviceKind::nvswitch;
-    device.name = "nvswitch0";
-    const Vertex hub = boost::add_vertex(device, machine_.graph);
-    for (const Vertex gpu : gpus_) {
-      if (to_switch.count(gpu)) connect_nvlink(gpu, hub, to_switch[gpu]);
-    }
-  }
-
-  void connect_nvlink(Vertex a, Vertex b, int count) {
-    Link link;
-    link.kind = LinkKind::nvlink;
-    link.count = count;
-    link.gbps = machine_.gpu.nvlink_gbps * count;
-    link.latency_us = default_latency_us(LinkKind::nvlink);
-    boost::add_edge(a, b, link, machine_.graph);
-  }
-
-  void connect_cpus() {  // the file has no links between CPUs; speed 0: not known
-    for (std::size_t a = 0; a < cpus_.size(); ++a) {
-      for (std::size_t b = a + 1; b < cpus_.size(); ++b) {
-        Link link;
-        link.kind = LinkKind::socket;
-        link.latency_us = default_latency_us(LinkKind::socket);
-        boost::add_edge(cpus_[a], cpus_[b], link, machine_.graph);
-      }
-    }
-  }
-
-  // GPUs by their CUDA number where the file numbers all of them 0, 1, ...; else in file order.
-  void number_devices() {
-    std::vector<Vertex> by_number(gpus_.size(), gpus_.front());
-    std::vector<bool> seen(gpus_.size(), false);
-    bool numbered = true;
-    for (const Vertex v : gpus_) {
-      const auto index = static_cast<std::size_t>(machine_.graph[v].index);
-      if (index >= gpus_.size() || seen[index]) {
-        numbered = false;
-        break;
-      }
-      seen[index] = true;
-      by_number[index] = v;
-    }
-    machine_.gpus = numbered ? by_number : gpus_;
-    for (std::size_t i = 0; i < machine_.gpus.size(); ++i) {
-      Device& device = machine_.graph[machine_.gpus[i]];
-      device.index = static_cast<int>(i);
-      device.name = fmt::format("gpu{}", i);
-    }
-    machine_.nics = nics_;
-    for (std::size_t i = 0; i < nics_.size(); ++i) {
-      Device& device = machine_.graph[nics_[i]];
-      device.index = static_cast<int>(i);
-      device.name = fmt::format("nic{}", i);
-    }
-  }
-
   const std::string& path_;
   const std::string& text_;
   const ImportOptions& options_;
@@ -522,12 +403,11 @@ class Reader {
   std::string bare_nic_network_;
   int unknown_speeds_ = 0;
   int unknown_cpus_ = 0;
+  int cpu_nvlinks_ = 0;
   std::vector<std::string> notes_;
-  Machine machine_;
-  std::vector<Vertex> cpus_, gpus_, nics_;
-  std::vector<NvlinkEnd> nvlinks_;
-  std::map<std::string, Vertex> of_bus_;
-  int switches_ = 0;
+  importing::NcclXmlGraph graph_;
+  Machine& machine_ = graph_.machine;
+  const std::vector<Vertex>&cpus_ = graph_.cpus, &gpus_ = graph_.gpus, &nics_ = graph_.nics;
 };
 
 }  // namespace

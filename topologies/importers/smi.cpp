@@ -13,107 +13,32 @@
 //   * NV#, the same between all of more than two GPUs and as many as a GPU has: NVSwitch. Else it
 //     is the number of links between the two.
 //
-// Drivers print tabs or blanks, underlined headers, NIC columns by number or by name, affinity
-// columns or none; people paste prompts, quotes and legends along. The GPU's model and the NICs'
-// speeds are not in the text and must be given. Source: docs/sources.md, NVIDIA driver.
+// How the text becomes a matrix: smi_matrix.cpp. The GPU's model and the NICs' speeds are not in it
+// and must be given. Source: docs/sources.md, NVIDIA driver.
 
 #include "topologies/importers/smi.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "base/error.hpp"
+#include "topologies/importers/smi_matrix.hpp"
 #include "topologies/machine_builder.hpp"
 #include "topologies/paths.hpp"
 
 namespace stepcast {
 namespace {
 
-constexpr std::size_t max_columns = 128;  // groups of devices cost its fourth power at worst
-constexpr std::size_t max_line = 1 << 16;
-
-enum class Near : std::uint8_t { self, pix, pxb, phb, node, sys, nvlink, unknown };
-
-struct Cell {
-  Near near = Near::unknown;
-  int links = 0;
-};
-
-bool all_digits(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-}
-
-bool is_gpu(const std::string& word) {
-  return word.size() > 3 && word.size() < 8 && word.substr(0, 3) == "GPU" &&
-         all_digits(word.substr(3));
-}
-
-std::optional<Cell> parse_cell(const std::string& word) {
-  if (word == "X") return Cell{Near::self, 0};
-  if (word == "PIX" || word == "PSB") return Cell{Near::pix, 0};
-  if (word == "PXB") return Cell{Near::pxb, 0};
-  if (word == "PHB") return Cell{Near::phb, 0};
-  if (word == "NODE") return Cell{Near::node, 0};
-  if (word == "SYS" || word == "SOC") return Cell{Near::sys, 0};
-  if (word.size() > 2 && word.size() < 6 && word.substr(0, 2) == "NV" &&
-      all_digits(word.substr(2))) {
-    return Cell{Near::nvlink, std::stoi(word.substr(2))};
-  }
-  return std::nullopt;
-}
-
-bool is_peer_status(const std::string& word) {
-  for (const char* known : {"OK", "CNS", "GNS", "TNS", "NS", "DR", "U"}) {
-    if (word == known) return true;
-  }
-  return false;
-}
-
-// Words of a line without colours, underlines and what people quote with.
-std::vector<std::string> words_of(const std::string& line) {
-  std::string plain;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '\x1b') {  // ESC [ numbers letter
-      while (i + 1 < line.size() && !std::isalpha(static_cast<unsigned char>(line[i + 1]))) ++i;
-      ++i;
-      continue;
-    }
-    plain += line[i] == '|' || line[i] == '\r' ? ' ' : line[i];
-  }
-  std::vector<std::string> words;
-  std::string word;
-  for (const char c : plain + " ") {
-    if (std::isspace(static_cast<unsigned char>(c))) {
-      if (!word.empty()) words.push_back(word);
-      word.clear();
-    } else {
-      word += c;
-    }
-  }
-  const auto quote = [](const std::string& w) { return w == ">" || w == "#"; };
-  words.erase(words.begin(), std::find_if_not(words.begin(), words.end(), quote));
-  return words;
-}
-
-struct Matrix {
-  std::vector<std::string> names;  // columns
-  std::vector<bool> gpu;           // a GPU, else a NIC
-  std::vector<std::vector<Cell>> cells;
-  std::vector<std::string> affinity;  // of GPU rows: CPU and NUMA columns; "" where not known
-  std::map<std::string, std::string> legend;
-};
-
-class Reader {
+class MachineOfMatrix {
  public:
-  Reader(const std::string& text, const std::string& file, const ImportOptions& options)
-      : text_(text), file_(file), options_(options) {}
+  MachineOfMatrix(SmiMatrix matrix, const std::string& file, const ImportOptions& options)
+      : m_(std::move(matrix)), file_(file), options_(options) {}
 
   Imported read() {
-    parse();
     load_gpu_part();
     choose_nics();
     group();
@@ -127,104 +52,8 @@ class Reader {
   }
 
  private:
-  InputError error(int line, const std::string& message) const {
-    return InputError({file_, line, ""}, message);
-  }
-
-  void parse() {
-    int number = 0;
-    std::size_t start = 0;
-    while (start <= text_.size()) {
-      const std::size_t end = std::min(text_.find('\n', start), text_.size());
-      ++number;
-      if (end - start > max_line) throw error(number, "is a line of more than 64 KiB");
-      take_line(words_of(text_.substr(start, end - start)), number);
-      start = end + 1;
-    }
-    if (m_.names.empty()) {
-      throw error(0,
-                  "holds neither XML nor a matrix of nvidia-smi topo -m (a header GPU0 GPU1 ...); "
-                  "accepted: NCCL_TOPO_DUMP_FILE, nvidia-smi topo -m");
-    }
-    const std::size_t n = m_.names.size();
-    for (std::size_t i = 0; i < n; ++i) {
-      if (m_.cells[i].empty()) {
-        throw error(header_line_, fmt::format("has a column {} but no row of it", m_.names[i]));
-      }
-    }
-    for (std::size_t i = 0; i < n; ++i) {
-      for (std::size_t j = 0; j < i; ++j) {
-        const Cell& a = m_.cells[i][j];
-        const Cell& b = m_.cells[j][i];
-        if (a.near == b.near && a.links == b.links) continue;
-        throw error(header_line_,
-                    fmt::format("says one thing from {0} to {1} and another from {1} to {0}",
-                                m_.names[i], m_.names[j]));
-      }
-    }
-  }
-
-  void take_line(const std::vector<std::string>& words, int number) {
-    if (words.empty()) return;
-    if (m_.names.empty()) {
-      if (!is_gpu(words[0])) return;
-      if (words.size() > 1 && (parse_cell(words[1]) || is_peer_status(words[1]))) {
-        throw error(number, "starts with a row; accepted: the header GPU0 GPU1 ... above it");
-      }
-      take_header(words, number);
-      return;
-    }
-    const auto column = std::find(m_.names.begin(), m_.names.end(), words[0]);
-    if (column != m_.names.end() && words.size() > 1) {
-      const auto row = static_cast<std::size_t>(column - m_.names.begin());
-      if (words[1] == m_.names[0] || !m_.cells[row].empty()) return;  // printed twice
-      take_row(words, row, number);
-    } else if (words.size() >= 2 && words[0].size() > 1 && words[0].back() == ':') {
-      m_.legend[words[0].substr(0, words[0].size() - 1)] = words[1];  // NIC0: mlx5_0
-    }
-  }
-
-  void take_header(const std::vector<std::string>& words, int number) {
-    for (const std::string& word : words) {
-      if (word == "CPU" || word == "NUMA" || word == "GPU" || word == "Affinity") break;
-      if (std::find(m_.names.begin(), m_.names.end(), word) != m_.names.end()) {
-        throw error(number, "names " + word + " twice");
-      }
-      m_.names.push_back(word);
-      m_.gpu.push_back(is_gpu(word));
-    }
-    if (m_.names.size() > max_columns) {
-      throw error(number, fmt::format("has {} columns; accepted: at most {}", m_.names.size(),
-                                      max_columns));
-    }
-    header_line_ = number;
-    m_.cells.resize(m_.names.size());
-    m_.affinity.resize(m_.names.size());
-  }
-
-  void take_row(const std::vector<std::string>& words, std::size_t row, int number) {
-    const std::size_t n = m_.names.size();
-    for (std::size_t i = 0; i < n; ++i) {
-      if (i + 1 >= words.size()) {
-        throw error(number, fmt::format("has {} cells; accepted: {}, one a column", i, n));
-      }
-      const std::optional<Cell> cell = parse_cell(words[i + 1]);
-      if (!cell && is_peer_status(words[i + 1])) {
-        throw error(number,
-                    "is a matrix of peer access (nvidia-smi topo -p2p), not of distances; "
-                    "accepted: nvidia-smi topo -m");
-      }
-      if (!cell || (cell->near == Near::self) != (i == row)) {
-        throw error(number,
-                    fmt::format("'{}' between {} and {} is not known; accepted: X, NV#, PIX, PXB, "
-                                "PHB, NODE, SYS, SOC",
-                                words[i + 1].substr(0, 40), m_.names[row], m_.names[i]));
-      }
-      m_.cells[row].push_back(*cell);
-    }
-    for (std::size_t i = n + 1; i < words.size() && i < n + 3; ++i) {
-      m_.affinity[row] += words[i] + " ";
-    }
+  InputError error(const std::string& message) const {
+    return InputError({file_, m_.header_line, ""}, message);
   }
 
   void load_gpu_part() {
@@ -233,8 +62,8 @@ class Reader {
       if (m_.gpu[i]) devices_.push_back(i);
     }
     if (options_.gpu.empty()) {
-      throw error(header_line_, fmt::format("lists {} GPUs without their model; give --gpu {}",
-                                            gpus_, importing::gpus_for(0)));
+      throw error(fmt::format("lists {} GPUs without their model; give --gpu {}", gpus_,
+                              importing::gpus_for(0)));
     }
     gpu_ = load_gpu(options_.gpu);
   }
@@ -246,10 +75,10 @@ class Reader {
     }
     if (nics.empty()) return;
     if (options_.nic_gbit.empty()) {
-      throw error(header_line_,
-                  fmt::format("lists {} NICs without their speed; give --nic-speed GBIT (one for "
-                              "all, or one each with commas; 0 leaves a NIC out)",
-                              nics.size()));
+      throw error(
+          fmt::format("lists {} NICs without their speed; give --nic-speed GBIT (one for "
+                      "all, or one each with commas; 0 leaves a NIC out)",
+                      nics.size()));
     }
     for (std::size_t k = 0; k < nics.size(); ++k) {
       const double gbit = importing::nic_gbit_of(options_, file_, k, nics.size());
@@ -394,17 +223,21 @@ class Reader {
     for (int a = 0; a < gpus_; ++a) {
       for (int b = 0; b < gpus_; ++b) {
         if (a == b) continue;
-        const Cell& cell = m_.cells[devices_[a]][devices_[b]];
+        const SmiCell& cell = m_.cells[devices_[a]][devices_[b]];
         any = any || cell.links > 0;
         links = std::max(links, cell.links);
         equal = equal && cell.links == m_.cells[devices_[0]][devices_[1]].links && cell.links > 0;
       }
     }
-    const bool asked = options_.nvlink == "nvswitch" || options_.nvlink == "all_to_all";
-    if (!options_.nvlink.empty() && !asked && options_.nvlink != "none") {
+    if (!any) {  // a single GPU, or nvidia-smi topo -mp
+      add_unseen_nvlinks(builder);
+      return;
+    }
+    const bool known = options_.nvlink == "nvswitch" || options_.nvlink == "all_to_all";
+    if (!options_.nvlink.empty() && !known && options_.nvlink != "none") {
       throw not_accepted({"--nvlink", 0, ""}, options_.nvlink, {"nvswitch", "all_to_all", "none"});
     }
-    if (options_.nvlink == "none" || (!any && !asked)) return;
+    if (options_.nvlink == "none") return;
     if (gpu_.nvlinks == 0) {
       throw InputError({"--gpu", 0, ""},
                        fmt::format("{} has no NVLink, but {} shows NV{}", gpu_.name, file_, links));
@@ -442,6 +275,29 @@ class Reader {
     }
   }
 
+  // Without NV# there is no NVLink, unless somebody says so: -mp leaves them out.
+  void add_unseen_nvlinks(MachineBuilder& builder) {
+    if (options_.nvlink.empty()) {
+      if (gpus_ > 1 && importing::always_linked(gpu_)) {
+        notes_.push_back(
+            fmt::format("no NV# between the GPUs, so no NVLink, although {} has {} (nvidia-smi "
+                        "topo -mp leaves them out); --nvlink says otherwise",
+                        gpu_.name, gpu_.nvlinks));
+      }
+      return;
+    }
+    switch (importing::nvlink_layout(options_, file_, gpu_, gpus_, notes_)) {
+      case importing::NvlinkLayout::none: return;
+      case importing::NvlinkLayout::nvswitch: builder.add_nvswitch(); return;
+      case importing::NvlinkLayout::all_to_all:
+        for (int a = 0; a < gpus_; ++a) {
+          for (int b = a + 1; b < gpus_; ++b) {
+            builder.link_nvlinks(a, b, gpu_.nvlinks / (gpus_ - 1));
+          }
+        }
+    }
+  }
+
   // The tree gives back the matrix, or says where it does not.
   void check_distances(const Machine& machine) {
     const auto vertex = [&](std::size_t k) {
@@ -451,7 +307,7 @@ class Reader {
     std::string first;
     for (std::size_t a = 0; a < devices_.size(); ++a) {
       for (std::size_t b = a + 1; b < devices_.size(); ++b) {
-        const Cell& cell = m_.cells[devices_[a]][devices_[b]];
+        const SmiCell& cell = m_.cells[devices_[a]][devices_[b]];
         if (cell.near == Near::nvlink) continue;
         const std::optional<Path> path = find_path(machine, vertex(a), vertex(b));
         if (path && same(cell.near, path->type)) continue;
@@ -481,11 +337,9 @@ class Reader {
     return true;
   }
 
-  const std::string& text_;
+  SmiMatrix m_;
   const std::string& file_;
   const ImportOptions& options_;
-  Matrix m_;
-  int header_line_ = 0;
   int gpus_ = 0;
   Gpu gpu_;
   std::vector<std::size_t> devices_;  // columns taken: GPUs, then NICs
@@ -498,7 +352,7 @@ class Reader {
 
 Imported read_smi_text(const std::string& text, const std::string& file,
                        const ImportOptions& options) {
-  return Reader(text, file, options).read();
+  return MachineOfMatrix(read_smi_matrix(text, file), file, options).read();
 }
 
 }  // namespace stepcast

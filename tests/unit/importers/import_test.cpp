@@ -258,6 +258,68 @@ TEST_CASE("nvidia-smi: colours, prompts, quotes and missing columns are read") {
   CHECK(import_topology_text(text, "t", with("l40s", {0})).machine.nics.empty());
 }
 
+TEST_CASE("nvidia-smi: prefixes of launchers are taken off, another node's lines left out") {
+  for (const std::string prefix : {"0: ", " 0:  ", "[1,0]<stdout>:", "node1: ", "[default0]:"}) {
+    CAPTURE(prefix);
+    const std::string text =
+        prefix + "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n" + prefix +
+        "GPU0\t X \tSYS\tPIX\t0-31,64-95\t0\t\tN/A\n" +
+        "1:       GPU0 GPU1 NIC0\n1: GPU0 X PIX PIX\n" + prefix +
+        "GPU1\tSYS\t X \tSYS\t32-63,96-127\t1\t\tN/A\n" + prefix + "NIC0\tPIX\tSYS\t X \t\t\t\t\n" +
+        prefix + "\n" + prefix + "NIC Legend:\n" + prefix + "  NIC0: bnxt_re0\n";
+    const Machine m = import_topology_text(text, "t", with("l40s", {200})).machine;
+    CHECK(find_path(m, m.gpus[0], m.gpus[1])->type == PathType::socket);
+    CHECK(find_path(m, m.gpus[0], m.nics[0])->type == PathType::pcie_switch);
+    CHECK(m.graph[m.nics[0]].product == "bnxt_re0");
+    CHECK(m.network == "roce");
+  }
+}
+
+TEST_CASE("nvidia-smi: lines that a narrow terminal broke are joined") {
+  const std::string text =
+      "        GPU0    GPU1    GPU2\n"
+      "NIC0    mlx5_bond_0     CPU Affinity    NUMA Affinity\n"
+      "GPU0     X      NV4     SYS\nPIX     SYS     0-15\n0\n"
+      "GPU1    NV4      X      SYS\nSYS     SYS     0-15    0\n"
+      "GPU2    SYS     SYS      X \nSYS     PXB     16-31   1\n"
+      "NIC0    PIX     SYS     SYS\n X      SYS\n"
+      "mlx5_bond_0     SYS     SYS\nPXB     SYS      X\n";
+  const Machine m = import_topology_text(text, "t", with("rtx-3090", {200})).machine;
+  REQUIRE(m.gpus.size() == 3);
+  REQUIRE(m.nics.size() == 2);
+  CHECK(find_path(m, m.gpus[2], m.nics[1])->type == PathType::pcie_switches);
+  CHECK(find_path(m, m.gpus[0], m.nics[0])->type == PathType::pcie_switch);
+  CHECK(nvlinks_of(m, 0) == 4);
+  CHECK(contains(refused_text("GPU0 GPU1\nGPU0 X\nfoo\nGPU1 SYS X\n", with("l40s")), "1 cells"));
+}
+
+TEST_CASE("nvidia-smi: a matrix of peer access before the one of distances is passed over") {
+  const std::string text =
+      "$ nvidia-smi topo -p2p r\n GPU0 GPU1\n GPU0 X CNS\n GPU1 CNS X\n\nLegend:\n\n  X = Self\n"
+      "$ nvidia-smi topo -m\n GPU0 GPU1 CPU Affinity\nGPU0 X PHB 0-15\nGPU1 PHB X 0-15\n";
+  const Machine m = import_topology_text(text, "t", with("l40s")).machine;
+  CHECK(find_path(m, m.gpus[0], m.gpus[1])->type == PathType::host_bridge);
+}
+
+TEST_CASE("nvidia-smi topo -mp hides NVLink: said, and given by --nvlink") {
+  const std::string text =
+      "GPU0 GPU1 GPU2 GPU3\nGPU0 X PIX SYS SYS\nGPU1 PIX X SYS SYS\n"
+      "GPU2 SYS SYS X PIX\nGPU3 SYS SYS PIX X\n";
+  ImportOptions options = with("a100-sxm-40gb");
+  const Imported none = import_topology_text(text, "t", options);
+  CHECK(nvlinks_of(none.machine, 0) == 0);
+  CHECK(std::any_of(none.notes.begin(), none.notes.end(),
+                    [](const std::string& note) { return contains(note, "topo -mp"); }));
+  options.nvlink = "all_to_all";  // 12 links over 3 peers
+  const Machine direct = import_topology_text(text, "t", options).machine;
+  CHECK(nvlinks_of(direct, 0) == 12);
+  CHECK_FALSE(direct.has_nvswitch());
+  options.nvlink = "nvswitch";
+  CHECK(import_topology_text(text, "t", options).machine.has_nvswitch());
+  options.nvlink = "mesh";
+  CHECK(contains(refused_text(text, options), "nvswitch, all_to_all, none"));
+}
+
 TEST_CASE("nvidia-smi: what is wrong is said in one line") {
   const std::string header = "GPU0 GPU1 CPU Affinity\n";
   const ImportOptions l40s = with("l40s");
