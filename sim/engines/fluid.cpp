@@ -1,11 +1,12 @@
 // The fluid engine: the ready queue says what may start, SimGrid says how long it takes beside what
 // else is running.
 //
-// Resources: each resource of the cost table, of every role. A segment is one SimGrid task that
-// asks each of them for its demand and, as long as nothing holds it, takes its time alone: nothing
-// runs faster. A collective is one task on the resources of all roles in it: it moves at the pace
-// of the most contended. The streams of a role share the role's resources; that is all the
-// contention there is (a stream runs one op at a time, so it needs no resource of its own).
+// Resources: each resource of the cost table, of every role (fluid_asks.hpp). A segment is one
+// SimGrid task that asks each of them for its demand and, as long as nothing holds it, takes its
+// time alone: nothing runs faster. A collective is one task on the resources of all roles in it: it
+// moves at the pace of the most contended. The streams of a role share the role's resources; that
+// is all the contention there is (a stream runs one op at a time, so it needs no resource of its
+// own).
 //
 // Example: GEMM (sm 1 ms) beside a collective that holds 15 % of the SMs for 1 ms: the collective
 // ends at 1 ms, the GEMM at 1.15 ms.
@@ -38,6 +39,7 @@
 
 #include "base/error.hpp"
 #include "sim/engines/engine.hpp"
+#include "sim/engines/fluid_asks.hpp"
 #include "sim/engines/fluid_run.hpp"
 #include "sim/engines/message_traffic.hpp"
 #include "sim/engines/ready_queue.hpp"
@@ -50,21 +52,7 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
  public:
   explicit FluidRun(RunPlan& plan, const StepMessages* messages = nullptr,
                     MessageCarrier* carrier = nullptr)
-      : ReadyQueue(plan),
-        messages_(messages),
-        kinds_(static_cast<int>(plan.costs().resources.size())),
-        sm_(resource_of(plan.costs(), "sm")),
-        hbm_(resource_of(plan.costs(), "hbm")),
-        present_(at(plan.roles())) {
-    STEPCAST_ASSERT(kinds_ <= 64, "more resources than a mask has bits");
-    for (const OpCost& cost : plan.costs().costs) {
-      Kinds& kinds = kinds_of_.emplace_back(0);
-      for (const Segment& segment : plan.costs().segments_of(cost)) {
-        for (const Demand& demand : plan.costs().demands_of(segment)) {
-          if (demand.seconds > 0) kinds |= Kinds{1} << demand.resource;
-        }
-      }
-    }
+      : ReadyQueue(plan), messages_(messages), asks_(plan), present_(at(plan.roles())) {
     if (carrier == nullptr) return;
     traffic_ = std::make_unique<MessageTraffic>(messages->connections, *carrier,
                                                 [this](int id) { carried(id); });
@@ -83,7 +71,7 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
  private:
   static constexpr std::int64_t lock_bell = -1;
   static constexpr std::int64_t first_spin_bell = -2;  // less the spin's number
-  using Kinds = std::uint64_t;                         // of resources, a bit each
+  using Kinds = FluidAsks::Kinds;
 
   enum class Phase { to_start, alone, task, to_send, sending, to_end };
   struct Progress {  // of the activity with this id
@@ -109,11 +97,6 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
     int hold = -1;  // SimgridTasks', when it began
   };
 
-  static int resource_of(const CostTable& costs, const char* name) {
-    const auto found = std::find(costs.resources.begin(), costs.resources.end(), Name(name));
-    return found == costs.resources.end() ? -1 : static_cast<int>(found - costs.resources.begin());
-  }
-
   // ---- what the queue asks
   void begin(int id) override {
     if (progress_.size() <= at(id)) progress_.resize(at(id) + 1);
@@ -129,17 +112,10 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
   }
 
   void waits(const Member& member, Seconds since) override {
-    const auto segments = plan().costs().segments_of(plan().cost(member.role, member.at));
-    double share = 0;
-    for (std::size_t i = 0; i < segments.size() && i < 1; ++i) {
-      for (const Demand& demand : plan().costs().demands_of(segments[i])) {
-        if (demand.resource == sm_ && segments[i].solo > 0)
-          share = demand.seconds / segments[i].solo;
-      }
-    }
+    const double share = asks_.waiting_share(member.role, member.at);
     if (share <= 0) return;
     const int number = spin_count_++;
-    spins_.push_back({number, member, std::min(1.0, share), -1});
+    spins_.push_back({number, member, share, -1});
     if (since > tasks_->now() + tasks_->resolution()) {
       tasks_->ring_at(since, first_spin_bell - number);
     } else {
@@ -209,11 +185,6 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
     tasks_->ring_at(time, generation << 32 | id);
   }
 
-  Kinds kinds_of(const Member& member) const {
-    const std::int32_t cost = plan().costs_of(member.role, member.at.step)[at(member.at.op)];
-    return cost < 0 ? 0 : kinds_of_[at(cost)];
-  }
-
   // It starts: those whose resources it asks for have company from now on.
   void come(int id) {
     progress_[at(id)].segment_start = activity(id).start;
@@ -223,7 +194,7 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
     }
     for (const Member& member : activity(id).members) {
       end_spin(member);
-      add_present(member.role, {id, kinds_of(member)});
+      add_present(member.role, {id, asks_.kinds_of(member.role, member.at)});
     }
     go_on(id);
   }
@@ -248,8 +219,8 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
     const auto spin = std::find_if(spins_.begin(), spins_.end(),
                                    [number](const Spin& each) { return each.number == number; });
     if (spin == spins_.end()) return;  // its peers came before it
-    add_present(spin->member.role, {-1 - number, Kinds{1} << sm_});
-    const Ask ask{spin->member.role * kinds_ + sm_, spin->share};
+    add_present(spin->member.role, {-1 - number, asks_.sm_kind()});
+    const Ask ask = asks_.waiting(spin->member.role, spin->share);
     spin->hold = hold({&ask, 1});
   }
 
@@ -289,18 +260,10 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
   void come_by_messages(int id) {
     for (const Member& member : activity(id).members) {
       end_spin(member);
-      const auto segments = plan().costs().segments_of(plan().cost(member.role, member.at));
-      if (segments.empty() || segments.front().solo <= 0) continue;
       asks_.clear();
-      Kinds kinds = 0;
-      for (const Demand& demand : plan().costs().demands_of(segments.front())) {
-        if ((demand.resource != sm_ && demand.resource != hbm_) || demand.seconds <= 0) continue;
-        kinds |= Kinds{1} << demand.resource;
-        ask(asks_.size(), member.role * kinds_ + demand.resource,
-            demand.seconds / segments.front().solo);
-      }
-      if (asks_.empty()) continue;
-      progress_[at(id)].holds.push_back(hold(asks_));
+      const Kinds kinds = asks_.add_held(member.role, member.at);
+      if (kinds == 0) continue;
+      progress_[at(id)].holds.push_back(hold(asks_.asks()));
       add_present(member.role, {id, kinds});  // others' tasks may start: asks_ is theirs then
     }
     const Seconds begin = activity(id).start + messages_->collectives[at(messages_of(id))].before;
@@ -336,7 +299,7 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
 
   bool has_company(int id) const {
     for (const Member& member : activity(id).members) {
-      const Kinds kinds = kinds_of(member);
+      const Kinds kinds = asks_.kinds_of(member.role, member.at);
       if (kinds == 0) continue;
       for (const Present& other : present_[at(member.role)]) {
         if (other.id != id && (other.kinds & kinds) != 0) return true;
@@ -399,7 +362,7 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
       if (of.segment_solo <= 0) continue;
       of.phase = Phase::task;
       ++of.generation;
-      tasks_->start(id, of.segment_solo, asks_);
+      tasks_->start(id, of.segment_solo, asks_.asks());
       return;
     }
     of.phase = Phase::to_end;
@@ -416,41 +379,21 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
     asks_.clear();
     for (const Member& member : activity(id).members) {
       const auto segments = plan().costs().segments_of(plan().cost(member.role, member.at));
-      if (at(n) >= segments.size()) continue;
-      const std::size_t own = asks_.size();
-      for (const Demand& demand : plan().costs().demands_of(segments[at(n)])) {
-        if (demand.seconds <= 0) continue;
-        // Bytes spread over the time of the slowest; SMs are held for as long as it takes.
-        const Seconds over = demand.resource == sm_ ? segments[at(n)].solo : solo;
-        ask(own, member.role * kinds_ + demand.resource, demand.seconds / over);
-      }
+      if (at(n) < segments.size()) asks_.add_segment(member.role, segments[at(n)], solo);
     }
     progress_[at(id)].segment_solo = solo;
     return solo >= 0;
   }
 
-  // Adds to what is asked of the same resource from index `own` on, if it is.
-  void ask(std::size_t own, int resource, double share) {
-    for (std::size_t i = own; i < asks_.size(); ++i) {
-      if (asks_[i].resource != resource) continue;
-      asks_[i].share = std::min(1.0, asks_[i].share + share);
-      return;
-    }
-    asks_.push_back({resource, std::min(1.0, share)});
-  }
-
   const StepMessages* messages_;
   std::unique_ptr<MessageTraffic> traffic_;
-  int kinds_;                    // resources of a role; those of role r are r * kinds_ ...
-  int sm_, hbm_;                 // which of them are SMs and memory; -1: none
-  std::vector<Kinds> kinds_of_;  // by cost
+  FluidAsks asks_;
   std::vector<Spin> spins_;
   int spin_count_ = 0;
   std::vector<bool> held_;                     // by number of the hold
   std::vector<std::vector<Present>> present_;  // by role
   SimgridTasks* tasks_ = nullptr;
   std::vector<Progress> progress_;
-  std::vector<Ask> asks_;
   Seconds next_request_ = -1;  // of a lock; a bell is set for it
   std::exception_ptr failure_;
 };
