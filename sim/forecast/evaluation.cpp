@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/forecast/evaluator.hpp"
+#include "sim/report/fullest_link.hpp"
 
 namespace stepcast {
 namespace {
@@ -14,13 +15,13 @@ bool is_of(const ExposedPart& part, CollectiveKind kind) {
   return part.cause.ends_with("_" + std::string(to_string(kind)));
 }
 
-// The link that the collective loads longest, or latency where starting takes longer than sending.
+// The link that the collective waits for, or latency where starting takes longer than sending.
 std::string bound_of(const CollectiveCost& cost) {
   if (cost.predicted.latency_us > cost.predicted.wire_us) return "latency";
-  const auto fullest =
-      std::max_element(cost.loads.begin(), cost.loads.end(),
-                       [](const LinkLoad& a, const LinkLoad& b) { return a.seconds < b.seconds; });
-  return fullest == cost.loads.end() ? "latency" : fullest->resource.str();
+  std::vector<std::pair<std::string, Seconds>> loads;
+  for (const LinkLoad& load : cost.loads) loads.emplace_back(load.resource.str(), load.seconds);
+  const std::string link = fullest_link(loads);
+  return link.empty() ? "latency" : link;
 }
 
 // Of all calls of this kind, those that take longest together.

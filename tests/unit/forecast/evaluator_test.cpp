@@ -171,6 +171,11 @@ TEST_CASE("what binds a step is its largest part, named by what more of would he
   row.cost.predicted.latency_us = 1e6;
   row.cost.loads = {{Name("nvlink"), 1, 0.5}, {Name("nic"), 1, 2}};
   CHECK(binding(report) == "nic");  // 5 of both causes, over 4.5 and 4
+  // The NIC's own PCIe link, which NCCL rates just below it, is the way to the network.
+  row.cost.loads = {{Name("pcie"), 1, 2.05}, {Name("nic"), 1, 2}};
+  CHECK(binding(report) == "nic");
+  row.cost.loads = {{Name("pcie"), 1, 3}, {Name("nic"), 1, 2}};
+  CHECK(binding(report) == "pcie");
   row.cost.predicted.latency_us = 3e6;
   CHECK(binding(report) == "latency");
   report.split.compute = 6;
