@@ -24,6 +24,7 @@ struct Options {
   int ranks = 0;
   std::string bytes = "25M";
   std::string engine;
+  std::string protocol = "Simple";
   bool go_on = false;
 };
 
@@ -59,16 +60,28 @@ std::string time_text(Seconds seconds) {
   return fmt::format("{:.1f} us", seconds * 1e6);
 }
 
+NcclProtocol parse_protocol(const std::string& name) {
+  std::vector<std::string> names;
+  for (const NcclProtocol p : {NcclProtocol::ll, NcclProtocol::ll128, NcclProtocol::simple}) {
+    if (name == to_string(p)) return p;
+    names.emplace_back(to_string(p));
+  }
+  throw not_accepted({"--protocol", 0, ""}, name, names);
+}
+
 // The collective message by message, beside the closed form on the same rates.
 std::string by_messages(const Options& o, const Cluster& cluster, CollectiveKind op, double size,
                         const CollectiveOptions& options) {
   std::string text = fmt::format("  {:<20} {:>8} {:>9} {:>11} {:>12} {:>11}\n", "by messages",
                                  "channels", "messages", "time", "closed form", "difference");
-  for (const NcclAlgorithm algorithm : {NcclAlgorithm::ring, NcclAlgorithm::tree}) {
-    if (algorithm == NcclAlgorithm::tree && op != CollectiveKind::all_reduce) continue;
+  const NcclProtocol asked = parse_protocol(o.protocol);
+  const Mesh mesh{.replicate = cluster.world_size, .shard = 1};
+  for (const NcclAlgorithm algorithm :
+       algorithms_by_messages(cluster, mesh, Axis::world, op, options)) {
+    const bool by_all = algorithm == NcclAlgorithm::ring || algorithm == NcclAlgorithm::tree;
+    const NcclProtocol protocol = by_all ? asked : NcclProtocol::simple;
     const CollectiveMessages made =
-        collective_messages(cluster, {.replicate = cluster.world_size, .shard = 1}, Axis::world,
-                            {op, algorithm, size}, options);
+        collective_messages(cluster, mesh, Axis::world, {op, algorithm, size, protocol}, options);
     if (o.ranks > most_ranks && !o.go_on) {
       throw InputError(
           {"--ranks", 0, ""},
@@ -80,7 +93,8 @@ std::string by_messages(const Options& o, const Cluster& cluster, CollectiveKind
     const MessagesResult result = simulate_messages(made.input);
     const Seconds time = made.base + result.seconds;
     const double thousandths = std::round(1000 * (time / made.closed_form - 1)) + 0.0;  // no -0.0
-    text += fmt::format("  {:<20} {:>8} {:>9} {:>11} {:>12} {:>+9.1f} %\n", to_string(algorithm),
+    text += fmt::format("  {:<20} {:>8} {:>9} {:>11} {:>12} {:>+9.1f} %\n",
+                        fmt::format("{}/{}", to_string(algorithm), to_string(protocol)),
                         made.channels, result.messages, time_text(time),
                         time_text(made.closed_form), thousandths / 10);
   }
@@ -96,6 +110,10 @@ int run(const Options& o, const ScenarioFlags& flags) {
   }
   if (!o.engine.empty() && !scenario.cluster) {
     throw InputError({"--engine", 0, ""}, "messages need links; --cluster NAME says which");
+  }
+  if (o.protocol != "Simple" && o.engine.empty()) {
+    throw InputError({"--protocol", 0, ""},
+                     "says something about --engine messages, which is not on");
   }
   if (o.go_on && o.engine.empty()) {
     throw InputError({"--go-on", 0, ""}, "says something about --engine messages, which is not on");
@@ -161,6 +179,10 @@ Run add(CLI::App& command) {
   command.add_option("--bytes", o->bytes, "size: the tensor; gathered; unreduced (default 25M)")
       ->option_text("SIZE");
   command.add_option("--engine", o->engine, "messages: also message by message (docs/engines.md)")
+      ->option_text("NAME");
+  command
+      .add_option("--protocol", o->protocol,
+                  "of rings and trees by messages: Simple (default), LL, LL128")
       ->option_text("NAME");
   command.add_flag("--go-on", o->go_on, "messages of more than 256 ranks, however long it takes");
   auto flags = std::make_shared<ScenarioFlags>(command, collective_keys());

@@ -36,9 +36,6 @@ struct RankGroup {
 // GPUs of it.
 RankGroup group_of(const Cluster& cluster, Mesh mesh, Axis axis, int rank);
 
-// One of the two trees between nodes: the parent of node k of n, -1 for the root.
-int tree_parent(int k, int n, bool second);
-
 struct LoweredCall {
   CollectiveKind kind = CollectiveKind::all_reduce;  // not scatter, gather
   NcclAlgorithm algorithm = NcclAlgorithm::ring;
@@ -82,12 +79,5 @@ class Lowering {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-// Protocol Simple's chunks in a ring, and how many loops are under way.
-struct ChunkRule {
-  double bytes = 0;
-  int window = 0;
-};
-ChunkRule ring_chunks(NcclProtocol protocol);
 
 }  // namespace stepcast

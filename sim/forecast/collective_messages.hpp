@@ -9,6 +9,8 @@
 // See collective_lowering.hpp; docs/engines.md has the figures. Tested by
 // tests/unit/forecast/collective_messages_test.cpp.
 
+#include <vector>
+
 #include "sim/collectives/collective_cost.hpp"
 #include "sim/engines/messages.hpp"
 
@@ -16,8 +18,9 @@ namespace stepcast {
 
 struct CollectiveQuestion {
   CollectiveKind kind = CollectiveKind::all_reduce;  // or all_gather, reduce_scatter
-  NcclAlgorithm algorithm = NcclAlgorithm::ring;     // or tree, of an all-reduce
+  NcclAlgorithm algorithm = NcclAlgorithm::ring;     // one of algorithms_by_messages()
   double bytes = 0;                                  // the tensor; gathered; unreduced
+  NcclProtocol protocol = NcclProtocol::simple;      // of ring and tree
 };
 
 struct CollectiveMessages {
@@ -30,6 +33,12 @@ struct CollectiveMessages {
   int channels = 0;
   int communicators = 0;
 };
+
+// What there are messages for: ring; for an all-reduce tree; below NVSwitches that reduce NVLS on
+// one node, for an all-reduce on several NVLSTree.
+std::vector<NcclAlgorithm> algorithms_by_messages(const Cluster& cluster, Mesh mesh, Axis axis,
+                                                  CollectiveKind kind,
+                                                  const CollectiveOptions& options = {});
 
 // Throws InputError for what it has no messages for: another algorithm, nodes that hold different
 // GPUs of a communicator, fabrics with oversubscribed uplinks.

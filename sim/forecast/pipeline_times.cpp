@@ -21,7 +21,12 @@ struct Edge {
   double chunk = 0;
   std::vector<int> next;  // edges that go on with what it brings
   int awaits = 0;         // edges whose chunk it needs
+  int window = 0;         // of a leaf's way up; 0: it waits for nothing else
 };
+
+std::int64_t chunks_of(double bytes, double chunk) {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(bytes / chunk - 1e-9)));
+}
 
 // A first chunk's way through all edges, taken in the order in which they begin: it shares a link
 // with what has begun there and is not through.
@@ -129,6 +134,7 @@ class Trees {
     for (std::size_t link = 0; link < on_link_.size(); ++link) {
       longest = std::max(longest, over(on_link_[link], input_.links[link].gbps * 1e9));
     }
+    for (std::size_t e = 0; e < edges_.size(); ++e) longest = std::max(longest, stalled(e));
     return longest;
   }
 
@@ -154,6 +160,13 @@ class Trees {
       edges_[at(from)].next.push_back(to);
       ++edges_[at(to)].awaits;
     };
+    std::vector<bool> inner(at(places), false);
+    for (const int above : tree.parent) {
+      if (above >= 0) inner[at(above)] = true;
+    }
+    for (int p = 0; p < places; ++p) {
+      if (up[at(p)] >= 0 && !inner[at(p)]) edges_[at(up[at(p)])].window = tree.window;
+    }
     const auto root = static_cast<int>(std::find(tree.parent.begin(), tree.parent.end(), -1) -
                                        tree.parent.begin());
     for (int p = 0; p < places; ++p) {
@@ -168,6 +181,25 @@ class Trees {
         if (tree.parent[at(other)] == root) lead(up[at(p)], down[at(other)]);
       }
     }
+  }
+
+  // A leaf whose window is through before its first chunk is there: each window costs a chunk and
+  // its latency. 0: it does not wait.
+  Seconds stalled(std::size_t e) const {
+    const Edge& edge = edges_[e];
+    const std::int64_t chunks = chunks_of(edge.bytes, edge.chunk);
+    if (edge.window == 0 || chunks <= edge.window) return 0;
+    Seconds full = 0;  // of its fullest link
+    for (const int link : edge.connection->links) {
+      double bytes = 0;
+      for (const int other : on_link_[at(link)]) bytes += edges_[at(other)].bytes;
+      full = std::max(full, bytes / (input_.links[at(link)].gbps * 1e9));
+    }
+    const Seconds chunk = full * edge.chunk / edge.bytes;
+    const Seconds latency = edge.connection->latency;
+    if (edge.window * chunk >= chunk + latency) return 0;
+    const auto before = static_cast<double>((chunks - 1) / edge.window);
+    return heads_[e] + before * (chunk + latency) + full - before * edge.window * chunk + tails_[e];
   }
 
   // A link's head, body and tail: its edges share it fairly, each from its head on.
@@ -214,8 +246,7 @@ class Trees {
 }  // namespace
 
 Seconds ring_seconds(const RingPace& pace, Seconds full) {
-  const auto loops = std::max<std::int64_t>(
-      1, static_cast<std::int64_t>(std::ceil(pace.bytes / pace.chunk_bytes - 1e-9)));
+  const std::int64_t loops = chunks_of(pace.bytes, pace.chunk_bytes);
   const Seconds a_byte = full / (pace.steps * pace.bytes);
   const Seconds chunk = std::min(pace.chunk_bytes, pace.bytes) * a_byte;
   const Seconds last = (pace.bytes - pace.chunk_bytes * static_cast<double>(loops - 1)) * a_byte;
@@ -233,6 +264,26 @@ Seconds ring_seconds(const RingPace& pace, Seconds full) {
 }
 
 Seconds tree_seconds(const MessagesInput& input) { return Trees(input).seconds(); }
+
+Seconds chain_seconds(const MessagesInput& input) {
+  const Seconds full = fullest_link_seconds(input);
+  Seconds longest = 0;
+  for (const MessageCollective& of : input.collectives) {
+    for (const MessageChain& chain : of.chains) {
+      const double bytes = of.bytes * chain.share;
+      const std::int64_t chunks = chunks_of(bytes, chain.chunk_bytes);
+      const Seconds chunk = full * std::min(1.0, chain.chunk_bytes / bytes);
+      const Seconds latency = input.connections[at(chain.connections.front())].latency;
+      const auto before = static_cast<double>((chunks - 1) / chain.window);
+      const Seconds in_last = full - before * chain.window * chunk;
+      Seconds all = before * std::max(chain.window * chunk, chunk + latency) + in_last;
+      for (const int each : chain.connections) all += input.connections[at(each)].latency;
+      all += static_cast<double>(chain.connections.size() - 1) * chunk;
+      longest = std::max(longest, all);
+    }
+  }
+  return longest;
+}
 
 Seconds fullest_link_seconds(const MessagesInput& input) {
   std::vector<double> bytes(input.links.size(), 0);

@@ -21,6 +21,17 @@
 //   a chain of 3, one tree of 100 chunks, x seconds a chunk, no latency: the middle's link carries
 //   100 up from x on and 100 down from 3 x on; both end at 201 x, and x later the last leaf has it
 //
+// A leaf begins chunk k when the one above has chunk k - window: where a window of chunks is
+// through before the first of them is there, each window costs a chunk and its latency (NVLS' small
+// chunks).
+//
+// Chains. Every link is busy for as long as its bytes take; the last chunk then goes on over the
+// other links. Chunk k waits for chunk k - window to be there: where that many chunks take less
+// than one and its latency, each window costs the latter.
+//
+//   1 MiB through a switch, 16 chunks of 2 us, window 8, latency 12.5 us: the first 8 cost 16 us,
+//   the others end 16 us later, and the last one is there at 44.5 us
+//
 // One chunk an edge is exact. A few chunks differ from that by up to a seventh: they are late where
 // fairness let others pass first. Many chunks lie within 5 %.
 // Cost: edges of a link, squared; 2 ms for 64 ranks and 16 trees.
@@ -43,6 +54,9 @@ Seconds ring_seconds(const RingPace& pace, Seconds full);
 
 // Of all trees of all collectives together.
 Seconds tree_seconds(const MessagesInput& input);
+
+// Of all chains of all collectives together, alike as they are.
+Seconds chain_seconds(const MessagesInput& input);
 
 // Of the link that is busy longest, by what the rings, trees and chains put on it.
 Seconds fullest_link_seconds(const MessagesInput& input);

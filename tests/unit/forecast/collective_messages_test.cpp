@@ -20,16 +20,17 @@ struct Shape {
 };
 
 CollectiveMessages messages_of(const Shape& on, CollectiveKind kind, NcclAlgorithm algorithm,
-                               double bytes) {
+                               double bytes, NcclProtocol protocol = NcclProtocol::simple) {
   const Cluster cluster =
       make_cluster(load_machine(on.machine), {.gpus = on.gpus, .gpus_per_node = on.gpus_per_node});
   return collective_messages(cluster, {.replicate = on.gpus, .shard = 1}, Axis::world,
-                             {kind, algorithm, bytes});
+                             {kind, algorithm, bytes, protocol});
 }
 
 // Messages over closed form, less 1, in percent.
-double difference(const Shape& on, CollectiveKind kind, NcclAlgorithm algorithm, double bytes) {
-  const CollectiveMessages m = messages_of(on, kind, algorithm, bytes);
+double difference(const Shape& on, CollectiveKind kind, NcclAlgorithm algorithm, double bytes,
+                  NcclProtocol protocol = NcclProtocol::simple) {
+  const CollectiveMessages m = messages_of(on, kind, algorithm, bytes, protocol);
   CAPTURE(on.machine);
   CAPTURE(on.gpus);
   CAPTURE(on.gpus_per_node);
@@ -102,6 +103,48 @@ TEST_CASE("messages of a double tree are within 5 % of the closed form from 4 Mi
   }
 }
 
+TEST_CASE("messages through NVSwitches that reduce are within 5 % of the closed form from 4 MiB") {
+  for (const double bytes : {4 * mib, 16 * mib, 64 * mib, 256 * mib, 1024 * mib}) {
+    for (const int gpus : {2, 4, 8}) {
+      for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::all_gather,
+                                        CollectiveKind::reduce_scatter}) {
+        const double percent = difference({"dgx-h100", gpus, 0}, kind, NcclAlgorithm::nvls, bytes);
+        CHECK(percent > -5);
+        CHECK(percent < 5);
+      }
+    }
+    for (const int gpus : {16, 64}) {
+      if (bytes > 64 * mib && gpus == 64) continue;  // seconds
+      const double percent = difference({"dgx-h100", gpus, 0}, CollectiveKind::all_reduce,
+                                        NcclAlgorithm::nvls_tree, bytes);
+      CHECK(percent > -5);
+      CHECK(percent < 5);
+    }
+  }
+}
+
+TEST_CASE("messages with flags in them take longer by their flags") {
+  // 8 ranks on one node, 1 MiB: LL sends 8 bytes for 4, LL128 128 for 120.
+  for (const NcclProtocol protocol : {NcclProtocol::ll, NcclProtocol::ll128}) {
+    for (const Shape& on : {Shape{"dgx-h100", 8, 0}, Shape{"dgx-h100", 16, 0},
+                            Shape{"dgx-a100", 8, 0}, Shape{"dgx-h100", 16, 1}}) {
+      for (const double bytes : {0.25 * mib, 1 * mib, 4 * mib, 16 * mib}) {
+        const double ring =
+            difference(on, CollectiveKind::all_reduce, NcclAlgorithm::ring, bytes, protocol);
+        CHECK(ring > -5);
+        CHECK(ring < 5);
+      }
+    }
+  }
+  const auto wire = [](NcclProtocol protocol) {
+    return messages_of({"dgx-h100", 8, 0}, CollectiveKind::all_reduce, NcclAlgorithm::ring, mib,
+                       protocol)
+        .slowest_link;
+  };
+  CHECK(wire(NcclProtocol::ll) == doctest::Approx(2 * wire(NcclProtocol::simple)));
+  CHECK(wire(NcclProtocol::ll128) == doctest::Approx(128.0 / 120 * wire(NcclProtocol::simple)));
+}
+
 TEST_CASE("messages load the links of the nodes as the fluid engine says") {
   // By NICs that NCCL takes for 48 GB/s. On three nodes the busiest sends 1.5 S by double tree:
   // tree 1 is 0 - 2 - 1, node 2 sends half of S up and half down; tree 2, shifted by one, is 1 - 0
@@ -140,6 +183,16 @@ TEST_CASE("messages: what is not known is refused") {
   CHECK_THROWS_AS(
       messages_of({"dgx-h100", 8, 0}, CollectiveKind::all_gather, NcclAlgorithm::tree, mib),
       InputError);
+  // No NVSwitch that reduces; several nodes, where NCCL has none without SHARP; one protocol alone.
+  CHECK_THROWS_AS(
+      messages_of({"dgx-a100", 8, 0}, CollectiveKind::all_reduce, NcclAlgorithm::nvls, mib),
+      InputError);
+  CHECK_THROWS_AS(
+      messages_of({"dgx-h100", 16, 0}, CollectiveKind::all_reduce, NcclAlgorithm::nvls, mib),
+      InputError);
+  CHECK_THROWS_AS(messages_of({"dgx-h100", 8, 0}, CollectiveKind::all_reduce, NcclAlgorithm::nvls,
+                              mib, NcclProtocol::ll),
+                  InputError);
   CHECK_THROWS_AS(
       messages_of({"dgx-h100", 12, 0}, CollectiveKind::all_reduce, NcclAlgorithm::ring, mib),
       InputError);
