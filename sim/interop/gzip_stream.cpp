@@ -53,7 +53,7 @@ class GzipStream::Buffer : public std::streambuf {
  private:
   static constexpr std::int64_t longest_token = 64ll << 20;
   static constexpr std::int64_t most_bytes = 64ll << 30;
-  static constexpr std::int64_t ratio_from = 256ll << 20;
+  static constexpr std::int64_t ratio_from = 4ll << 20;
   static constexpr std::int64_t highest_ratio = 300;
 
   void watch(const char* bytes, std::size_t count) {

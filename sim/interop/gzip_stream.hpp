@@ -3,8 +3,10 @@
 // time. What would not end well ends here:
 //
 //   - a text or number of more than 64 MiB, which a parser would gather in memory;
-//   - more than 64 GiB of JSON, or, from 256 MiB on, gzip that unpacks to more than 300 times its
-//     size (traces reach 30): a device that never ends, a bomb.
+//   - gzip that has unpacked to more than 300 times what was read of it, from 4 MiB on (traces
+//   reach
+//     30, deflate 1,032): a bomb, found after 13 KiB of it;
+//   - more than 64 GiB of JSON: a device that never ends.
 //
 // Reading then stops, and failure() says why. Tested by tests/unit/interop/kineto_test.cpp.
 

@@ -146,3 +146,12 @@ TEST_CASE("a broken trace is refused with the reason") {
   CHECK(contains(refusal(TempFile(newer, true, 30).path()), "is cut off"));
   CHECK(contains(refusal("no/such/file"), "cannot be read"));
 }
+
+TEST_CASE("gzip that grows a thousandfold is refused within its first few MiB") {
+  // Blanks, which no trace writer packs by the million, around a trace that is whole.
+  const auto padded = [](std::size_t mib) { return std::string(mib << 20, ' ') + newer; };
+  CHECK(contains(refusal(TempFile(padded(5), true).path()),
+                 "unpacks to more than 300 times its size; accepted: gzip of a trace"));
+  CHECK(refusal(TempFile(padded(3), true).path()) == "accepted");  // too small to hurt
+  CHECK(refusal(TempFile(padded(5)).path()) == "accepted");        // costs what it weighs
+}
