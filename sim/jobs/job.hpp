@@ -24,10 +24,12 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/tree.hpp"
 #include "sim/forecast/scenario.hpp"
-#include "sim/jobs/value.hpp"
 
 namespace stepcast::jobs {
+
+using namespace tree;  // a job file is one
 
 enum class Kind : std::uint8_t {
   deepspeed,

@@ -1,53 +1,46 @@
-// Slurm's topology.conf, by its manual page: one declaration a line, keys in any case, a backslash
-// at the end continues it, # begins a comment.
-//
-//   SwitchName=leaf1 Nodes=gpu[01-16]
-//   SwitchName=spine Switches=leaf[1-4]          plugin tree
-//   BlockName=b1 Nodes=gpu[01-18]
-//   BlockSizes=18                                plugin block
+// Slurm's topology files to a graph: what topology.conf and topology.yaml declare.
 //
 // Tested by tests/unit/importers/fabric_test.cpp.
+
+#include "topologies/importers/slurm_topology.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
-#include <map>
 
-#include "topologies/importers/fabric_import.hpp"
 #include "topologies/importers/hostlist.hpp"
 
 namespace stepcast::importing {
 
 namespace {
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
-
-struct Declaration {
-  int line = 0;
-  std::map<std::string, std::string> values;  // keys in lower case
-  std::string first;                          // key
+// What messages call the keys.
+struct Words {
+  const char* name;  // of the file, in notes
+  const char* switch_name;
+  const char* block_name;
+  const char* nodes;
+  const char* children;
 };
+constexpr Words conf_words{"topology.conf", "SwitchName", "BlockName", "Nodes", "Switches"};
+constexpr Words yaml_words{"topology.yaml", "switch", "block", "nodes", "children"};
 
+// Declarations to a graph.
 class Reader {
  public:
-  Reader(const std::string& text, const std::string& file, ImportedFabric& fabric)
-      : text_(text), file_(file), fabric_(fabric) {}
+  Reader(const Words& words, const std::string& file, ImportedFabric& fabric)
+      : words_(words), file_(file), fabric_(fabric) {}
 
-  FabricGraph read() {
-    for (const Declaration& each : declarations()) take(each);
+  FabricGraph read(const std::vector<Declaration>& declarations) {
+    for (const Declaration& each : declarations) take(each);
     if (graph_.switches.empty()) {
-      throw InputError(
-          {file_, 0, ""},
-          "declares no switch and no block; accepted: SwitchName= or BlockName= lines");
+      throw InputError({file_, 0, ""},
+                       fmt::format("declares no switch and no block; accepted: {} or {}",
+                                   words_.switch_name, words_.block_name));
     }
     join();
-    fabric_.format = blocks_ ? "Slurm topology.conf (block)" : "Slurm topology.conf (tree)";
+    fabric_.format = fmt::format("Slurm {} ({})", words_.name, blocks_ ? "block" : "tree");
     if (blocks_) {
       fabric_.notes.emplace_back(
           "a block is taken as a leaf: what joins the blocks is not in the file");
@@ -63,56 +56,6 @@ class Reader {
 
  private:
   Where at(int line, const std::string& key = {}) const { return {file_, line, key}; }
-
-  std::vector<Declaration> declarations() const {
-    std::vector<Declaration> out;
-    std::string open;
-    int line = 0, begun = 0;
-    std::size_t from = 0;
-    while (from < text_.size()) {
-      const std::size_t end = std::min(text_.find('\n', from), text_.size());
-      std::string_view raw(text_.data() + from, end - from);
-      from = end + 1;
-      ++line;
-      raw = raw.substr(0, raw.find('#'));
-      while (!raw.empty() && static_cast<unsigned char>(raw.back()) <= ' ') raw.remove_suffix(1);
-      if (open.empty()) begun = line;
-      const bool more = !raw.empty() && raw.back() == '\\';
-      if (more) raw.remove_suffix(1);
-      open += std::string(raw) + " ";
-      if (more) continue;
-      Declaration each = parse(open, begun);
-      if (!each.values.empty()) out.push_back(std::move(each));
-      open.clear();
-    }
-    if (open.find_first_not_of(' ') != std::string::npos) out.push_back(parse(open, begun));
-    return out;
-  }
-
-  Declaration parse(const std::string& text, int line) const {
-    Declaration out;
-    out.line = line;
-    std::size_t i = 0;
-    while (true) {
-      while (i < text.size() && static_cast<unsigned char>(text[i]) <= ' ') ++i;
-      if (i == text.size()) return out;
-      std::size_t end = i;
-      while (end < text.size() && static_cast<unsigned char>(text[end]) > ' ') ++end;
-      const std::string_view word(text.data() + i, end - i);
-      i = end;
-      const std::size_t equals = word.find('=');
-      if (equals == std::string_view::npos || equals == 0 || equals + 1 == word.size()) {
-        throw InputError(at(line), fmt::format("'{}' is not accepted; accepted: KEY=VALUE, as "
-                                               "SwitchName=leaf1 Nodes=gpu[01-16]",
-                                               word.substr(0, 80)));
-      }
-      const std::string key = lower(word.substr(0, equals));
-      if (out.first.empty()) out.first = key;
-      if (!out.values.emplace(key, word.substr(equals + 1)).second) {
-        throw InputError(at(line, key), "is there twice on this line");
-      }
-    }
-  }
 
   void take(const Declaration& each) {
     static const std::vector<std::string> known = {"switchname", "nodes",     "switches",
@@ -142,25 +85,28 @@ class Reader {
     }
     const std::string nodes = value("nodes"), children = value("switches");
     if (nodes.empty() == children.empty()) {
-      throw InputError(at(each.line, block ? "Nodes" : "Switches"),
-                       nodes.empty() ? "is missing; accepted: Nodes= of a leaf, Switches= above it"
-                                     : "beside Nodes; accepted: one of them");
+      throw InputError(at(each.line, block ? words_.nodes : words_.children),
+                       nodes.empty()
+                           ? fmt::format("is missing; accepted: {} of a leaf, {} above it",
+                                         words_.nodes, words_.children)
+                           : fmt::format("beside {}; accepted: one of them", words_.nodes));
     }
     speeds_ = speeds_ || !value("linkspeed").empty();
     const std::string name = value(block ? "blockname" : "switchname");
     const auto index = static_cast<int>(graph_.switches.size());
     if (!index_.emplace(name, index).second) {
-      throw InputError(at(each.line, block ? "BlockName" : "SwitchName"),
+      throw InputError(at(each.line, block ? words_.block_name : words_.switch_name),
                        fmt::format("'{}' is declared twice", name.substr(0, 80)));
     }
     FabricGraph::Switch& s = graph_.switches.emplace_back();
     s.name = name;
     lines_.push_back(each.line);
-    children_.push_back(children.empty() ? std::vector<std::string>{}
-                                         : expand_hostlist(children, at(each.line, "Switches")));
+    children_.push_back(children.empty()
+                            ? std::vector<std::string>{}
+                            : expand_hostlist(children, at(each.line, words_.children)));
     names_ += children_.back().size();
     if (!nodes.empty()) {
-      for (const std::string& host : expand_hostlist(nodes, at(each.line, "Nodes"))) {
+      for (const std::string& host : expand_hostlist(nodes, at(each.line, words_.nodes))) {
         const auto [known_host, fresh] =
             hosts_.emplace(host, static_cast<int>(graph_.hosts.size()));
         if (fresh) graph_.hosts.push_back({host, {}});
@@ -179,13 +125,12 @@ class Reader {
       for (const std::string& child : children_[i]) {
         const auto found = index_.find(child);
         if (found == index_.end()) {
-          throw InputError(
-              at(lines_[i], "Switches"),
-              fmt::format("'{}' is declared nowhere; accepted: a SwitchName of the file",
-                          child.substr(0, 80)));
+          throw InputError(at(lines_[i], words_.children),
+                           fmt::format("'{}' is declared nowhere; accepted: a {} of the file",
+                                       child.substr(0, 80), words_.switch_name));
         }
         if (found->second == static_cast<int>(i)) {
-          throw InputError(at(lines_[i], "Switches"),
+          throw InputError(at(lines_[i], words_.children),
                            fmt::format("'{}' is below itself", child.substr(0, 80)));
         }
         graph_.switches[i].switches.push_back(found->second);
@@ -195,7 +140,7 @@ class Reader {
     }
   }
 
-  const std::string& text_;
+  const Words& words_;
   const std::string& file_;
   ImportedFabric& fabric_;
   FabricGraph graph_;
@@ -208,26 +153,23 @@ class Reader {
 
 }  // namespace
 
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
 bool is_slurm_topology(const std::string& text) {
-  std::size_t from = 0;
-  while (from < text.size()) {
-    const std::size_t end = std::min(text.find('\n', from), text.size());
-    const std::string line =
-        lower(std::string_view(text).substr(from, std::min<std::size_t>(end - from, 64)));
-    from = end + 1;
-    const std::size_t first = line.find_first_not_of(" \t\r");
-    if (first == std::string::npos || line[first] == '#') continue;
-    for (const char* start : {"switchname=", "blockname=", "blocksizes="}) {
-      if (line.compare(first, std::string_view(start).size(), start) == 0) return true;
-    }
-    return false;
-  }
-  return false;
+  return is_slurm_yaml(text) || is_slurm_conf(text);
 }
 
 FabricGraph read_slurm_topology(const std::string& text, const std::string& file,
                                 ImportedFabric& fabric) {
-  return Reader(text, file, fabric).read();
+  const bool yaml = is_slurm_yaml(text);
+  return Reader(yaml ? yaml_words : conf_words, file, fabric)
+      .read(yaml ? slurm_yaml_declarations(text, file, fabric)
+                 : slurm_conf_declarations(text, file));
 }
 
 }  // namespace stepcast::importing

@@ -134,6 +134,81 @@ TEST_CASE("Slurm: mistakes name the line") {
         std::string::npos);
 }
 
+// As Slurm's manual page of topology.yaml shows them.
+const std::string two_topologies =
+    "# Slurm 25.05\n"
+    "---\n"
+    "- topology: ib\n"
+    "  cluster_default: true\n"
+    "  tree:\n"
+    "    switches:\n"
+    "      - switch: root\n"
+    "        children: leaf[1-3]\n"
+    "      - switch: leaf1\n"
+    "        nodes: gpu[001-032]\n"
+    "      - {switch: leaf2, nodes: 'gpu[033-064]'}\n"
+    "      - {switch: leaf3, nodes: 'gpu[065-096]'}\n"
+    "- topology: racks\n"
+    "  cluster_default: false\n"
+    "  block:\n"
+    "    block_sizes: [18, 36]\n"
+    "    blocks:\n"
+    "      - {block: b1, nodes: 'gpu[001-018]'}\n"
+    "      - {block: b2, nodes: 'gpu[019-036]'}\n"
+    "- topology: all\n"
+    "  flat: true\n";
+
+TEST_CASE("Slurm's topology.yaml: the default of several topologies is read as the conf would be") {
+  REQUIRE(is_fabric(two_topologies));
+  const ImportedFabric f = import_fabric_text(two_topologies, "topology.yaml");
+  CHECK(describe(f) ==
+        "Slurm topology.yaml (tree): 96 hosts on 3 leaf switches of 32, 2 levels of switches");
+  CHECK(to_toml(f) == "fabric = \"leaf_spine\"\nleaf_ports = 32\n");
+  CHECK(says(f, "of 3 topologies the default, 'ib', is taken"));
+  std::string racks = two_topologies;
+  racks.replace(racks.find("default: true"), 13, "default: off!");
+  racks.replace(racks.find("off!"), 4, "no");
+  racks.replace(racks.find("default: false"), 14, "default: yes");
+  const ImportedFabric block = import_fabric_text(racks, "topology.yaml");
+  CHECK(block.format == "Slurm topology.yaml (block)");
+  CHECK(block.leaf_ports == 18);
+  CHECK(says(block, "a block is taken as a leaf"));
+}
+
+TEST_CASE("Slurm's topology.yaml: what cannot be read names line and key") {
+  const auto yaml = [](const std::string& body) { return refused("- topology: t\n" + body); };
+  CHECK(yaml("  flat: true\n") ==
+        "topology.conf:1: topology: 't' names no switches; accepted: a tree or a block");
+  CHECK(yaml("  tree:\n    switches:\n      - {switch: a, children: b}\n") ==
+        "topology.conf:4: children: 'b' is declared nowhere; accepted: a switch of the file");
+  CHECK(yaml("  tree:\n    switches:\n      - {switch: a, nodes: n1, children: b}\n") ==
+        "topology.conf:4: children: beside nodes; accepted: one of them");
+  CHECK(yaml("  tree:\n    switches:\n      - {nodes: n1}\n") ==
+        "topology.conf:4: switch: is missing; accepted: a name");
+  CHECK(yaml("  tree:\n    switches:\n      - {switch: a, nodes: 'n[1-2'}\n")
+            .find("topology.conf:4: nodes: 'n[1-2'") == 0);
+  CHECK(yaml("  tree:\n    switches:\n      - {switch: a, nodes: [n1, n2]}\n")
+            .find("topology.conf:4: nodes: is not a word") == 0);
+  CHECK(yaml("  tree: {switches: {switch: a}}\n") ==
+        "topology.conf:2: switches: is no list; accepted: a list");
+  CHECK(yaml("  tree: {switches: []}\n") ==
+        "topology.conf: declares no switch and no block; accepted: switch or block");
+  CHECK(yaml("  tree: {switches: [{switch: a, nodes: n1}]}\n  block: {blocks: []}\n") ==
+        "topology.conf:1: topology: 't' is a tree and a block; accepted: one of them");
+  CHECK(yaml("  tree: {switches: [{switch: a, colour: red}]}\n") ==
+        "topology.conf:2: switches: 'colour' is not known; accepted: switch, nodes, children, "
+        "link_speed");
+  CHECK(yaml("  flat: true\n  torus3d: {}\n") ==
+        "topology.conf:3: topology: 'torus3d' is not known; accepted: topology, cluster_default, "
+        "tree, block, flat");
+  const std::string second = "- topology: u\n  tree: {switches: [{switch: a, nodes: n1}]}\n";
+  CHECK(yaml("  tree: {switches: [{switch: a, nodes: n1}]}\n" + second) ==
+        "topology.conf:1: cluster_default: none of t, u is the default; accepted: "
+        "cluster_default: true at the one that is meant");
+  CHECK(yaml("  cluster_default: true\n  flat: yes\n" + second + "  cluster_default: true\n") ==
+        "topology.conf:4: cluster_default: 't' is the default already; accepted: one default");
+}
+
 TEST_CASE("ibnetdiscover: a NIC a leaf is rails, and a leaf's links give the oversubscription") {
   // Four hosts with two NICs; four links down and two up: 2:1.
   const std::vector<std::pair<std::string, int>> first = {

@@ -1,11 +1,11 @@
-#include "sim/jobs/value.hpp"
+#include "base/tree.hpp"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
 using namespace stepcast;
-using namespace stepcast::jobs;
+using namespace stepcast::tree;
 
 namespace {
 

@@ -5,9 +5,9 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "sim/jobs/value.hpp"
+#include "base/tree.hpp"
 
-namespace stepcast::jobs {
+namespace stepcast::tree {
 
 namespace {
 
@@ -181,4 +181,4 @@ Value parse_json(const std::string& text, const std::string& file) {
   return handler.take_root();
 }
 
-}  // namespace stepcast::jobs
+}  // namespace stepcast::tree

@@ -7,9 +7,9 @@
 #include <sstream>
 
 #include "base/toml.hpp"
-#include "sim/jobs/value.hpp"
+#include "base/tree.hpp"
 
-namespace stepcast::jobs {
+namespace stepcast::tree {
 
 namespace {
 
@@ -66,4 +66,4 @@ Value parse_toml(const std::string& text, const std::string& file) {
   return value_of(root, limits);
 }
 
-}  // namespace stepcast::jobs
+}  // namespace stepcast::tree

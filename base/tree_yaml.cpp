@@ -14,9 +14,9 @@
 #include <set>
 #include <sstream>
 
-#include "sim/jobs/value.hpp"
+#include "base/tree.hpp"
 
-namespace stepcast::jobs {
+namespace stepcast::tree {
 
 namespace {
 
@@ -195,4 +195,4 @@ Value parse_yaml(const std::string& text, const std::string& file) {
   }
 }
 
-}  // namespace stepcast::jobs
+}  // namespace stepcast::tree

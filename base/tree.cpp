@@ -1,4 +1,4 @@
-#include "sim/jobs/value.hpp"
+#include "base/tree.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 
-namespace stepcast::jobs {
+namespace stepcast::tree {
 
 namespace {
 
@@ -262,4 +262,4 @@ void Limits::count(int line, std::size_t values) {
   }
 }
 
-}  // namespace stepcast::jobs
+}  // namespace stepcast::tree

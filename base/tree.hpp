@@ -1,6 +1,6 @@
 #pragma once
-// A file of another framework as a tree of values, whichever of JSON, YAML and TOML it is written
-// in. Values keep the line they stand on, so that everything said about them can name it.
+// A file of another program as a tree of values, whichever of JSON, YAML and TOML it is written in.
+// Values keep the line they stand on, so that everything said about them can name it.
 //
 //   Value root = parse_value(text, "ds.json").root;
 //   const Value* stage = root.find("zero_optimization")->find("stage");   // 3, on line 4
@@ -13,8 +13,8 @@
 // Limits, so that no text costs more than it looks: 4 MiB, 64 levels, 200,000 values after aliases
 // are expanded. A key that stands twice in one table is refused in all three.
 //
-// Throws InputError with file and line. Tested by tests/unit/jobs/value_test.cpp; fuzzed by
-// tests/fuzz/job.cpp.
+// Throws InputError with file and line. Tested by tests/unit/base/tree_test.cpp; fuzzed by
+// tests/fuzz/job.cpp and fabric.cpp.
 
 #include <cstdint>
 #include <string>
@@ -24,7 +24,7 @@
 
 #include "base/error.hpp"
 
-namespace stepcast::jobs {
+namespace stepcast::tree {
 
 struct Value {
   enum class Kind : std::uint8_t { null, boolean, integer, number, text, list, map };
@@ -96,4 +96,4 @@ class Limits {
   std::size_t values_ = 0;
 };
 
-}  // namespace stepcast::jobs
+}  // namespace stepcast::tree
