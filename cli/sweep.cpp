@@ -211,11 +211,16 @@ void end_on_ctrl_c() {
   }
 }
 
-// Rank 0, or the only one.
-int own(const Options& o, const Ranks& ranks, const Points& points, const Conditions& conditions) {
-  PointTable none;  // columns that are asked for, before the work
+// Columns that are asked for, before the work.
+void check_columns(const Options& o, const Points& points) {
+  PointTable none;
   for (const ScenarioKey* key : points.keys()) none.inputs.push_back(key->name());
   o.output.check_columns(none);
+}
+
+// Rank 0, or the only one.
+int own(const Options& o, const Ranks& ranks, const Points& points, const Conditions& conditions) {
+  check_columns(o, points);
   Store store(o.out, Store::Mode::create);
   std::unique_ptr<Door> door;
   const std::string identity = std::string(version()) + points.fingerprint();
@@ -306,6 +311,7 @@ int sweep(const Options& o, const ScenarioFlags& flags) {
     const Points points = points_of(o, flags, conditions);
     if (o.count_only) {
       if (ranks.rank > 0) return 0;
+      check_columns(o, points);
       print(fmt::format("{} points of {} combinations; {} left out by --where\n",
                         grouped(static_cast<double>(points.size())),
                         grouped(static_cast<double>(points.combinations())),

@@ -85,7 +85,7 @@ class ByMessages final : public Engine {
     if (world > most_ranks_by_messages && !options_.go_on) {
       refuse(
           fmt::format("a step of {} ranks sends {} messages, which takes about {:.0f} s here, a "
-                      "few times over; accepted: up to {}, or --go-on",
+                      "few times over; accepted: up to {}, or `stepcast simulate --go-on`",
                       world, count, std::ceil(static_cast<double>(count) / messages_a_second),
                       most_ranks_by_messages));
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "base/error.hpp"
@@ -139,6 +140,27 @@ void check_scenario(const Space& space, const std::vector<std::string>& machines
     }
   }
   throw *first;
+}
+
+// A batch that not even the smallest cluster can begin is the batch's fault, not the machines'.
+void check_global_batch(const Plan& plan, const Space& space) {
+  if (space.global_batch <= 0) return;
+  std::int64_t gpus = std::numeric_limits<std::int64_t>::max();
+  for (const PlannedMachine& m : plan.machines) {
+    gpus = std::min(gpus, std::int64_t{space.nodes.front()} * m.gpus_per_node);
+  }
+  const std::int64_t samples =
+      gpus * space.asked.micro_batch.value_or(1) * space.asked.accumulation.value_or(1);
+  if (accumulation_for(space.global_batch, samples, 1) >= 1) return;
+  const bool tokens = plan.asked.global_batch_tokens.has_value();
+  const double said = tokens ? *plan.asked.global_batch_tokens : *plan.asked.global_batch_samples;
+  const double least =
+      static_cast<double>(samples) * (tokens ? static_cast<double>(plan.seq_len) : 1.0);
+  throw at_flag(tokens ? "--global-batch-tokens" : "--global-batch-samples",
+                fmt::format("{:g} is less than one step of the smallest cluster: {} GPUs take {} "
+                            "samples{}; accepted: from {:.0f}",
+                            said, gpus, samples,
+                            tokens ? fmt::format(" of {} tokens", plan.seq_len) : "", least));
 }
 
 double optimizer_bytes(const Scenario& s) {
@@ -364,6 +386,7 @@ Plan plan(const PlanQuestion& question) {
   }
   const Space space = space_of(question, plan);
   check_scenario(space, names);
+  check_global_batch(plan, space);
 
   // In a worker both live on: what they remember serves the next machine.
   Evaluator evaluator;

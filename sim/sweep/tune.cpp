@@ -21,6 +21,7 @@ constexpr std::size_t confirmed_best = 24;
 constexpr std::size_t sized_best = 3;
 constexpr double not_worth_saying = 0.005;  // of the rate
 constexpr int direct_tries = 36, simplex_tries = 24;
+constexpr double sizes_an_octave = 256;  // that NLopt tells apart: 0.3 % from one to the next
 constexpr int scale_points = 49;  // of the ranges within 1 and 5 %: a tenth of a decade apart
 
 double number(const Result& r, const char* output) {
@@ -161,25 +162,43 @@ class Tuner {
     return fmt::format("{:.4g}", value);
   }
 
+  // A size has a number, so that a worker, which lives through the whole search and whose clock is
+  // renewed, can be told of it.
+  static std::string value_at(std::size_t number, const Knobs::Size& size) {
+    return value_of(std::log2(size.low) + static_cast<double>(number) / sizes_an_octave, size);
+  }
+
   void optimise(Tried& tried, const Knobs::Size& size) {
-    Evaluator evaluator;
     const Scenario start = tried.scenario;
+    const auto of_size = [this, &start, &size](std::size_t number) {
+      Scenario s = *knobs_.with(start, size.key, value_at(number, size));
+      scenario_key("engine").set(s, "fluid", {.file = "tune", .line = 0, .key = ""});
+      return s;
+    };
+    DispatchOptions one = dispatch_;
+    one.jobs = 1;  // each size depends on those before
+    const auto evaluator = std::make_shared<Evaluator>();
+    Dispatcher dispatcher(
+        [evaluator, of_size](std::size_t number, const std::string&) {
+          return result_of(evaluator->evaluate(of_size(number)));
+        },
+        one);
     std::map<std::string, double> known;  // sizes that were tried, by their text
     const auto rate_at = [&](double log_mib) {
-      const std::string value = value_of(log_mib, size);
-      const auto [place, is_new] = known.emplace(value, 0.0);
+      const auto number =
+          static_cast<std::size_t>(std::lround((log_mib - std::log2(size.low)) * sizes_an_octave));
+      const auto [place, is_new] = known.emplace(value_at(number, size), 0.0);
       if (!is_new) return place->second;
-      if (options_.stop != nullptr && options_.stop->load()) throw nlopt::forced_stop();
-      ++tuned_.sized;
       if (options_.progress) options_.progress("bucket sizes", tuned_.sized, 0);
-      Scenario s = *knobs_.with(start, size.key, value);
-      scenario_key("engine").set(s, "fluid", {.file = "tune", .line = 0, .key = ""});
-      const Result result = result_of(evaluator.evaluate(s));
-      place->second = rate_of(result);
-      if (place->second > tried.rate) {
+      ++tuned_.sized;
+      const auto take = [&](std::size_t, const Result& result) {
+        place->second = rate_of(result);
+        if (place->second <= tried.rate) return;
+        Scenario s = of_size(number);
         s.engine = start.engine;
         tried = {s, result, place->second};
-      }
+      };
+      if (!dispatcher.run({number}, "fluid", take, [] {})) throw nlopt::forced_stop();
       return place->second;
     };
     const Tried by_default = tried;

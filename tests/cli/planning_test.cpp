@@ -61,6 +61,12 @@ TEST_CASE("wrong plans are refused in one line that says what is accepted") {
       {good + "--engine fluid", {"--engine", "does not apply to a plan"}},
       {good + "--bucket-cap-mb 25", {"--bucket-cap-mb", "with strategy"}},
       {good + "--global-batch-tokens 1 --global-batch-samples 1", {"--global-batch-samples"}},
+      // gpt2 has 1,024 tokens a sample, a dgx-h100 8 GPUs.
+      {good + "--global-batch-tokens 5",
+       {"--global-batch-tokens: 5 is less than one step of the smallest cluster",
+        "8 GPUs take 8 samples of 1024 tokens", "accepted: from 8192"}},
+      {good + "--global-batch-samples 15 --micro-batch 2",
+       {"--global-batch-samples: 15 is less", "8 GPUs take 16 samples;", "accepted: from 16"}},
       {"plan --tokens 1e9 --model gpt2 --machines dgx-h10", {"'dgx-h10'", "dgx-h100"}},
       {"plan --tokens 1e9 --model gpt2 --machines ''", {"machine"}},
       {"plan --tokens 1e9 --model resnet-50 --machines dgx-1v --max-nodes 1",

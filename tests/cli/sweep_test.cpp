@@ -284,6 +284,7 @@ TEST_CASE("what is wrong with a sweep is said in one line, before any work") {
         base + out + "--strategy ddp --vary nodes=1,2 --where 'nodes > 9'",
         base + out + "--strategy ddp --vary nodes=1,2 --sample sobol:x",
         base + out + "--strategy ddp --vary nodes=1,2 --by speed",
+        base + out + "--strategy ddp --vary nodes=1,2 --by speed --count",
         base + out + "--strategy ddp --vary nodes=1,2 --engine fluid --screen",
         base + out + "--strategy ddp --vary nodes=1,2 --jobs 0",
         base + out + "--strategy ddp --vary nodes=1,2 --json --all",

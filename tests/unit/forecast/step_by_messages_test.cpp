@@ -88,7 +88,7 @@ TEST_CASE("step by messages: more than 64 ranks only when told, and what has no 
   };
   const std::string many = refusal(scenario("ddp", 72));
   CHECK(many.find("a step of 72 ranks sends ") != std::string::npos);
-  CHECK(many.find("accepted: up to 64, or --go-on") != std::string::npos);
+  CHECK(many.find("accepted: up to 64, or `stepcast simulate --go-on`") != std::string::npos);
   CHECK(refusal(scenario("ddp", 12)).find("the same GPUs of a communicator") != std::string::npos);
   Scenario oversubscribed = scenario("ddp", 16);
   oversubscribed.oversubscription = 2;
