@@ -152,8 +152,19 @@ void read_batch(Section& training, Job& job) {
   }
 }
 
-void read_checkpointing(Section& root, Job& job) {
+// Before [activation_checkpoint], in March and April 2024, every block was checkpointed: by op
+// where [training] said so, else whole.
+bool read_first_checkpointing(Section& training, Job& job) {
+  const auto selective = training.boolean({"enable_selective_ac"});
+  if (!selective) return false;
+  job.set("checkpointing", &Scenario::checkpointing,
+          std::string(selective->value ? "selective-op" : "full"), selective->source);
+  return true;
+}
+
+void read_checkpointing(Section& root, Section& training, Job& job) {
   Section section = table(root, "activation_checkpoint");
+  if (!root.has({"activation_checkpoint"}) && read_first_checkpointing(training, job)) return;
   const auto mode = section.word({"mode"});
   const auto option = section.word({"selective_ac_option"});
   std::string word = "selective";
@@ -186,9 +197,12 @@ void read_checkpointing(Section& root, Job& job) {
   } else if (word == "selective" && option) {
     word = "selective-op";  // where the model's blocks take it (settle.cpp)
   } else if (word == "selective") {
+    // The option's default is "2" in the versions of 2024 and 2025 and "op" in newer ones, and no
+    // key of a file tells which one runs it.
     job.approximate.push_back({from.where,
-                               "selective_ac_option is not said: forecast as stepcast's choice of "
-                               "tensors",
+                               "selective_ac_option is not said, and its default differs: every "
+                               "second layer (2024, 2025) or by op (newer); forecast as "
+                               "stepcast's choice of tensors, between the two",
                                "checkpointing", false});
   }
   if (word != "memory_budget") {
@@ -282,7 +296,7 @@ void read_torchtitan(const Value& root_value, Job& job) {
   read_degrees(places, job);
   read_dtypes(training, job);
   read_batch(training, job);
-  read_checkpointing(root, job);
+  read_checkpointing(root, training, job);
   read_model(root, job);
   read_optimizer(root, !root.has({"parallelism"}) && root.has({"training"}), job);
   read_float8(root, job);
