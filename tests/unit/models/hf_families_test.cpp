@@ -244,6 +244,69 @@ TEST_CASE("published counts of the families that are put together from parts") {
   }
 }
 
+// The sums of the rows whose totals nobody printed, or that are easily misremembered, out of the
+// fields of their config.json: embedding, final norm, head, and then the blocks.
+TEST_CASE("counts by hand, matrix by matrix") {
+  constexpr std::int64_t h2 = 2048, h4 = 4096, h5 = 2560;
+  // Mamba: in, convolution, x, dt, A and D, out; of Jamba three norms inside.
+  constexpr std::int64_t mamba_inner = 5120, jamba_inner = 8192;
+  constexpr std::int64_t jamba_mamba = h4 * 2 * jamba_inner + jamba_inner * 4 + jamba_inner +
+                                       jamba_inner * (256 + 32) + 256 * jamba_inner + jamba_inner +
+                                       jamba_inner * 16 + jamba_inner + jamba_inner * h4 +
+                                       (256 + 16 + 16);
+  constexpr std::int64_t jamba_mlp = 3 * h4 * 14336;
+  // Qwen3-Next's gated delta net: 16 key heads of 128 for q and k, 32 value heads of 128.
+  constexpr std::int64_t keys = 2 * 16 * 128, values = 32 * 128;
+  constexpr std::int64_t delta_net =
+      h2 * (keys + 2 * values) + h2 * 2 * 32 + (keys + values) * 4 + 2 * 32 + 128 + values * h2;
+  constexpr std::int64_t gated_attention =
+      h2 * 2 * 16 * 256 + 2 * h2 * 2 * 256 + 16 * 256 * h2 + 2 * 256;
+  constexpr std::int64_t qwen_experts = 512 * 3 * h2 * 512 + 512 * h2 + 3 * h2 * 512 + h2;
+  const struct {
+    const char* name;
+    std::int64_t parameters;
+  } sums[] = {
+      // q and o, k and v with biases; two LayerNorms; router; 16 experts of three matrices
+      {"phi-3.5-moe", 32064 * h4 + 2 * h4 + 32064 * h4 + 32064 +
+                          32 * (2 * (h4 * h4 + h4) + 2 * (h4 * 1024 + 1024) + 2 * 2 * h4 + 16 * h4 +
+                                16 * 3 * h4 * 6400)},
+      {"codegen-350m", 2 * 51200 * 1024ll + 51200 + 2 * 1024 +
+                           20 * (4 * 1024ll * 1024 + 2 * 1024 + 2 * 1024 * 4096ll + 4096 + 1024)},
+      {"internlm-7b", 2 * 103168 * h4 + h4 + 32 * (4 * (h4 * h4 + h4) + 3 * h4 * 11008 + 2 * h4)},
+      {"baichuan2-7b", 2 * 125696 * h4 + h4 + 32 * (4 * h4 * h4 + 3 * h4 * 11008 + 2 * h4)},
+      // two key-value heads of 128, biases on q, k and v
+      {"glm-4-9b",
+       2 * 151552 * h4 + h4 +
+           40 * (h4 * h4 + h4 + 2 * (h4 * 256 + 256) + h4 * h4 + 3 * h4 * 13696 + 2 * h4)},
+      // tied; only o has a bias in attention
+      {"gpt-neo-1.3b",
+       (50257 + 2048) * h2 + 2 * h2 + 24 * (4 * h2 * h2 + h2 + 8 * h2 * h2 + 5 * h2 + 2 * 2 * h2)},
+      {"mamba-2.8b", 50280 * h5 + h5 +
+                         64 * (h5 + h5 * 2 * mamba_inner + mamba_inner * 4 + mamba_inner +
+                               mamba_inner * (160 + 2 * 16) + 160 * mamba_inner + mamba_inner +
+                               mamba_inner * 16 + mamba_inner + mamba_inner * h5)},
+      // Mamba 2: in of z, x, B, C and dt; convolution over x, B and C; dt, A and D a head; norm
+      {"mamba2-2.7b", 50288 * h5 + h5 +
+                          64 * (h5 + h5 * (2 * mamba_inner + 2 * 128 + 80) +
+                                (mamba_inner + 256) * 5 + 3 * 80 + mamba_inner + mamba_inner * h5)},
+      // one layer of eight is attention, every other one has 16 experts
+      {"jamba-v0.1", 2 * 65536 * h4 + h4 + 32 * 2 * h4 + 28 * jamba_mamba +
+                         4 * (2 * h4 * h4 + 2 * h4 * 1024) + 16 * jamba_mlp +
+                         16 * (16 * jamba_mlp + 16 * h4)},
+      // one layer of four is attention
+      {"qwen3-next-80b",
+       2 * 151936 * h2 + h2 + 12 * gated_attention + 36 * delta_net + 48 * (qwen_experts + 2 * h2)},
+  };
+  for (const auto& sum : sums) {
+    CAPTURE(std::string(sum.name));
+    const Row* row = std::find_if(std::begin(rows), std::end(rows), [&](const Row& each) {
+      return std::string(each.name) == sum.name;
+    });
+    REQUIRE(row != std::end(rows));
+    CHECK(read(row->text).parameter_elements() == sum.parameters);
+  }
+}
+
 TEST_CASE("gemma-2-9b's parameters by hand") {
   // q and o 3584 x 4096, k and v 3584 x 2048, MLP of 14,336, four norms; a tied table.
   CHECK(256000ll * 3584 + 3584 +
