@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/report/step_view.hpp"
+#include "sim/report/trace_kernels.hpp"
 #include "sim/report/trace_names.hpp"
 
 namespace stepcast {
@@ -27,7 +28,8 @@ class Tracer {
         costs_(costs),
         timeline_(timeline),
         options_(options),
-        only_(options.rank < 0 ? -1 : role_of_rank(schedule, options.rank)) {
+        only_(options.rank < 0 ? -1 : role_of_rank(schedule, options.rank)),
+        kernels_(schedule, options) {
     for (const Role& role : schedule.roles) {
       auto& names = names_.emplace_back();
       for (const StepProgram& step : role.steps) names.push_back(op_names(schedule, step));
@@ -270,85 +272,6 @@ class Tracer {
         (span.end - span.start) * 1e6, external_id_, ++correlation_);
   }
 
-  struct Slice {
-    std::string name;
-    const char* category = "kernel";
-    const char* launch = "cudaLaunchKernel";
-    std::string args;
-    double share = 1;
-    bool nccl = false;
-  };
-
-  std::string collective_args(const Op& op, int role) const {
-    const Communicator& comm = schedule_.communicators[static_cast<std::size_t>(op.comm)];
-    const std::int64_t n = schedule_.mesh.size(comm.axis);
-    const bool gathers =
-        op.collective == CollectiveKind::all_gather || op.collective == CollectiveKind::gather;
-    const bool scatters =
-        op.collective == CollectiveKind::reduce_scatter || op.collective == CollectiveKind::scatter;
-    return fmt::format(
-        R"("Collective name":"{}","In msg nelems":{},"Out msg nelems":{},"Group size":{},"dtype":"{}","In split size":"[]","Out split size":"[]","Process Group Name":"{}","Process Group Description":{},"Process Group Ranks":"{}")",
-        torch_collective_name(op.collective), gathers ? op.elements / n : op.elements,
-        scatters ? op.elements / n : op.elements, n, torch_dtype_name(op.dtype), op.comm,
-        json_text(comm.name.str()), group_ranks(comm.axis, rank_of(role)));
-  }
-
-  const std::string& group_ranks(Axis axis, int rank) const {
-    const auto [at, fresh] = ranks_.emplace(std::pair(axis, rank), "");
-    if (fresh) at->second = torch_ranks(ranks_of_group(schedule_.mesh, axis, rank));
-    return at->second;
-  }
-
-  std::vector<Slice> slices_of(const Span& span, const Op& op) const {
-    Slice slice;
-    if (op.kind == OpKind::copy) {
-      slice.name = memcpy_name(op.copy);
-      slice.category = "gpu_memcpy";
-      slice.launch = "cudaMemcpyAsync";
-      slice.args = fmt::format(R"(,"bytes":{})", op.bytes);
-      return {slice};
-    }
-    if (op.kind == OpKind::collective) {
-      const Communicator& comm = schedule_.communicators[static_cast<std::size_t>(op.comm)];
-      const std::string& choice =
-          costs_.cost(span.role, program_of(span.step), span.op).detail.str();
-      const bool copies =
-          op.collective == CollectiveKind::scatter || op.collective == CollectiveKind::gather;
-      if (copies || schedule_.mesh.size(comm.axis) < 2) {
-        slice.name = memcpy_name(copies ? CopyKind::peer : CopyKind::device_to_device);
-        slice.category = "gpu_memcpy";
-        slice.launch = "cudaMemcpyAsync";
-        slice.args = fmt::format(R"(,"bytes":{})", bytes_of(op));
-        return {slice};
-      }
-      slice.name = nccl_kernel_name(op, choice);
-      slice.launch = "cudaLaunchKernelExC";
-      slice.nccl = true;
-      if (const int channels = nccl_channels(choice); channels > 0) {
-        slice.args = fmt::format(R"(,"grid":[{},1,1])", channels);
-      }
-      slice.args += ',' + collective_args(op, span.role);
-      return {slice};
-    }
-    std::vector<Slice> out;
-    double total = 0;
-    if (options_.kernel_seconds) {
-      for (const Kernel& kernel : schedule_.at_kernels(op.kernels)) {
-        Slice& each = out.emplace_back();
-        each.name = kernel_name(kernel);
-        if (op.phase == Phase::optimizer) each.name = "optimizer_" + each.name;
-        each.share = options_.kernel_seconds(kernel);
-        total += each.share;
-      }
-    }
-    if (out.empty() || !(total > 0)) {
-      slice.name = name_of(span.role, span.step, span.op);
-      return {slice};
-    }
-    for (Slice& each : out) each.share /= total;
-    return out;
-  }
-
   void add_stream_span(const Span& span, const Op& op) {
     const std::string name = json_text(name_of(span.role, span.step, span.op));
     const int stream = trace_stream_number(op.stream);
@@ -362,18 +285,21 @@ class Tracer {
     event(
         R"("ph":"X","cat":"gpu_user_annotation","name":{},"pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{"External id":{},{}}})",
         name, gpu, stream, start * 1e6, (span.end - start) * 1e6, op_id, why(span, op));
-    const std::vector<Slice> slices = slices_of(span, op);
+    const std::string& choice = costs_.cost(span.role, program_of(span.step), span.op).detail.str();
+    const std::vector<TraceKernel> slices =
+        kernels_.of(op, choice, name_of(span.role, span.step, span.op), rank_of(span.role));
     std::int64_t launch_id = op_id;
     if (op.kind == OpKind::collective && slices.front().nccl) {
       launch_id = ++external_id_;
       event(
           R"("ph":"X","cat":"cpu_op","name":"record_param_comms","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{"External id":{},{}}})",
-          cpu, thread, issue * 1e6, cost * 1e6, launch_id, collective_args(op, span.role));
+          cpu, thread, issue * 1e6, cost * 1e6, launch_id,
+          kernels_.collective_args(op, rank_of(span.role)));
     }
     const auto count = static_cast<double>(slices.size());
     double before = 0;
     for (std::size_t i = 0; i < slices.size(); ++i) {
-      const Slice& slice = slices[i];
+      const TraceKernel& slice = slices[i];
       const Seconds from = start + (span.end - start) * before;
       before += slice.share;
       const Seconds to = i + 1 == slices.size() ? span.end : start + (span.end - start) * before;
@@ -402,7 +328,7 @@ class Tracer {
   const TraceOptions& options_;
   int only_;                                                  // the one role that is told; -1: all
   std::vector<std::vector<std::vector<std::string>>> names_;  // [role][program][op]
-  mutable std::map<std::pair<Axis, int>, std::string> ranks_;
+  TraceKernels kernels_;
   std::int64_t external_id_ = 0, correlation_ = 0;
   std::string out_;
 };
