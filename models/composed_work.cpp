@@ -11,12 +11,9 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "models/composition.hpp"
-#include "models/tape.hpp"
+#include "models/composed_block.hpp"
 
 namespace stepcast {
-
-void composed_block_work(const Sizes& sizes, const BlockKind& kind, LayerWork& work);
 
 namespace {
 

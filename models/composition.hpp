@@ -81,6 +81,9 @@ struct Composition {
   int kind_of(std::string_view name) const;  // -1: none
 };
 
+// Whether a module stands for one of each expert: "experts.*.up_proj".
+bool is_starred(const Module& module);
+bool has_part(const std::vector<Module>& modules, Part part);
 // Shape of a module's weight in this block (or, for first and last layers, in this model).
 std::vector<std::int64_t> shape_of(const Module& module, const BlockKind& kind,
                                    const Architecture& architecture);

@@ -30,10 +30,6 @@ constexpr std::string_view gated_shared =
     "mlp.shared_experts.gate_proj=shared_gate mlp.shared_experts.up_proj=shared_up"
     " mlp.shared_experts.down_proj=shared_down";
 
-std::string_view head_of(const Draft& d, std::string_view own = "lm_head=head") {
-  return d.tied ? "" : own;
-}
-
 // `count` and `chosen` are the file's keys.
 void take_experts(Draft& d, BlockKind& k, std::string_view count, std::string_view chosen,
                   std::int64_t width) {

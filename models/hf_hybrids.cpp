@@ -19,8 +19,6 @@
 namespace stepcast::hf {
 namespace {
 
-std::string_view head_of(const Draft& d) { return d.tied ? "" : "lm_head=head"; }
-
 constexpr std::int64_t most_state = 1 << 20;
 
 void say_scan(Draft& d) {

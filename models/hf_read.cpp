@@ -199,4 +199,15 @@ std::string llama_modules(const LlamaModules& m) {
   return text + " input_layernorm=norm1" + n + " post_attention_layernorm=norm2" + n;
 }
 
+std::string_view head_of(const Draft& draft, std::string_view own) { return draft.tied ? "" : own; }
+
+std::int64_t rotary_of(const JsonReader& json, std::string_view key, double fallback,
+                       std::int64_t head_size) {
+  const double part = json.optional_number(key).value_or(fallback);
+  if (!(part >= 0 && part <= 1)) {
+    throw InputError(json.where(key), "is no part of a head; accepted: 0 to 1");
+  }
+  return static_cast<std::int64_t>(part * static_cast<double>(head_size));
+}
+
 }  // namespace stepcast::hf

@@ -108,6 +108,12 @@ class Draft {
   std::vector<int> order_;
 };
 
+// The head's module, or nothing where it is tied.
+std::string_view head_of(const Draft& draft, std::string_view own = "lm_head=head");
+// A part of each head turns; 0.25 of 80 is 20.
+std::int64_t rotary_of(const JsonReader& json, std::string_view key, double fallback,
+                       std::int64_t head_size);
+
 // The modules of a Llama block, with what its relatives add.
 struct LlamaModules {
   bool qkv_bias = false, output_bias = false, mlp_bias = false, norm_bias = false;
@@ -118,6 +124,19 @@ struct LlamaModules {
 std::string llama_modules(const LlamaModules& m);
 
 // Readers by family; each is a function of a config.json (or its text_config).
+Read read_llama(const JsonReader& json);
+Read read_mistral(const JsonReader& json);
+Read read_internlm(const JsonReader& json);
+Read read_seed_oss(const JsonReader& json);
+Read read_ernie(const JsonReader& json);
+Read read_mixtral(const JsonReader& json);
+Read read_qwen2(const JsonReader& json);
+Read read_qwen3(const JsonReader& json);
+Read read_gpt2(const JsonReader& json);
+Read read_mpt(const JsonReader& json);
+Read read_bert(const JsonReader& json);
+Read read_vit(const JsonReader& json);
+
 Read read_gemma(const JsonReader& json);
 Read read_gemma2(const JsonReader& json);
 Read read_gemma3(const JsonReader& json);

@@ -1,0 +1,69 @@
+// What a composed block keeps from forward to backward, and what it runs again.
+
+#include <algorithm>
+
+#include "models/composed_block.hpp"
+
+namespace stepcast {
+
+void ComposedBlock::memory(LayerWork& work) const {
+  const Bytes e = z_.element;
+  const Bytes stream = z_.stream * width_;
+  const Bytes hidden = e * width_;
+  const Bytes everything = tape_.kept();
+  const Bytes norms_again = post_norm() ? std::min(hidden, norm_outputs_) : norm_outputs_;
+  work.saved_activations = everything;
+  if (w_.checkpointing == Checkpointing::full) work.saved_activations = stream;
+  if (w_.checkpointing == Checkpointing::selective) {
+    work.saved_activations -= w_.fused_attention ? norms_again + activation_outputs_ : softmax_;
+  }
+  work.recomputed_activations = everything - work.saved_activations;
+  if (w_.checkpointing == Checkpointing::full) {
+    work.recomputed_activations += tape_.copies();
+  } else {
+    work.weight_copies = tape_.copies();
+    work.saved_activations += tape_.copies();
+  }
+  work.output = stream;
+
+  const std::int64_t queries = z_.tokens * k_.heads * k_.head_size;
+  const Bytes projections =
+      e * (queries + z_.tokens * k_.kv_heads * (k_.head_size + k_.value_size));
+  const Bytes results = e * z_.tokens * k_.heads * k_.value_size;
+  const Bytes norm_result = z_.casts && !fused_ ? stream : 0;
+  const Bytes norms = norm_result + norm_workspace(z_, width_);
+  work.forward_workspace = std::max({hidden, norms, scores_});
+  if (w_.checkpointing == Checkpointing::selective) {
+    const Bytes dropped = w_.fused_attention ? activation_outputs_ : softmax_ + scores_;
+    work.forward_workspace = std::max(work.forward_workspace, hidden + dropped);
+  }
+  if (w_.checkpointing == Checkpointing::full) {
+    const Bytes attention_alive = hidden + projections + results + softmax_ + scores_;
+    const Bytes mlp_alive = stream + hidden + alive_inner_ + routed_;
+    work.forward_workspace =
+        std::max({attention_alive, mlp_alive, work.forward_workspace + stream}) + tape_.copies();
+  }
+  const Bytes extra = w_.fused_attention ? 4 * queries : 2 * scores_;
+  const Bytes entry = z_.casts || a_.residual_dropout ? hidden : 0;
+  const Bytes attention_gradients = entry + results + projections + extra;
+  const Bytes mlp_gradients = entry + alive_inner_ + routed_;
+  work.backward_workspace = std::max({attention_gradients, mlp_gradients, hidden + norms});
+}
+
+void ComposedBlock::recompute(LayerWork& work) const {
+  switch (w_.checkpointing) {
+    case Checkpointing::none: return;
+    case Checkpointing::selective: work.recompute = w_.fused_attention ? again_ : core_; return;
+    case Checkpointing::selective_op:  // refused
+    case Checkpointing::full: break;
+  }
+  work.recompute = work.forward;
+  if (!w_.recompute_early_stop || post_norm()) return;
+  // The residuals, and the last product unless something behind it is kept (block_work.cpp).
+  std::vector<Kernel>& list = work.recompute;
+  for (int i = 0; i < residuals_ && list.size() > 1; ++i) list.pop_back();
+  if (a_.residual_dropout || list.size() < 2) return;
+  list.pop_back();
+}
+
+}  // namespace stepcast
