@@ -47,6 +47,7 @@ constexpr ModelType model_types[] = {
     {"llama", hf::read_llama, "LlamaForCausalLM"},
     {"mistral", hf::read_mistral, "MistralForCausalLM"},
     {"ministral", hf::read_mistral},
+    {"ministral3", hf::read_mistral},
     {"internlm", hf::read_internlm, "InternLMForCausalLM"},
     {"baichuan", hf::read_baichuan, "BaichuanForCausalLM"},
     {"mixtral", hf::read_mixtral, "MixtralForCausalLM"},

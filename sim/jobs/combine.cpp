@@ -186,6 +186,7 @@ Combined combine(const std::vector<Job>& jobs, const Scenario& flags,
     agree(facts.global_batch, job.global_batch);
     agree(facts.model, job.model);
     if (!flags.precision) agree(facts.dtype, job.dtype);
+    agree(facts.pure_16, job.pure_16);
     if (!replaced && &job == best) {
       facts.world = job.world;
       facts.replicas = job.replicas;

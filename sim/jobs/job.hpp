@@ -94,6 +94,7 @@ struct Job {
   std::string batch_words = "global batch";    // how the framework calls it
   std::optional<Fact<std::string>> model;      // a name of the hub, or of the framework
   std::optional<Fact<std::string>> dtype;      // bf16, fp16, fp32 of the Hugging Face family
+  std::optional<Fact<bool>> pure_16;           // parameters are held in bf16 without a master
   std::optional<Fact<std::int64_t>> world;     // GPUs that the degrees make
   std::optional<Fact<std::int64_t>> replicas;  // HSDP: groups; the shard group is world / replicas
   // GPUs of one replica by dimension, where more than 1: "tensor-parallel", "pipeline-parallel",

@@ -28,6 +28,12 @@ void read_fsdp_config(Section& fsdp, bool fp32) {
   job.set("sharding_strategy", &Scenario::sharding_strategy,
           strategy ? sharding_name(*strategy) : std::string("FULL_SHARD"),
           strategy ? strategy->source : standard(job, "Composer's default"));
+  const bool hybrid = job.scenario.sharding_strategy &&
+                      job.scenario.sharding_strategy->find("HYBRID") != std::string::npos;
+  const auto shards = fsdp.integer({"data_parallel_shard_degree"}, -1, 1e7);
+  if (hybrid && shards && shards->value > 1) {
+    job.set("shard_group", &Scenario::shard_group, shards->value, shards->source);
+  }
   const auto prefetch = fsdp.word({"backward_prefetch"});
   std::string mode = "post";
   if (prefetch) {
@@ -75,26 +81,12 @@ void read_fsdp_config(Section& fsdp, bool fp32) {
           standard(job, "Composer reduces in every micro-batch under FSDP"));
   fsdp.refuse_true({"cpu_offload"}, "CPU offload of parameters is not simulated", true);
   fsdp.refuse_true({"activation_cpu_offload"}, "activations kept in host memory are not simulated");
-  fsdp.irrelevant({"activation_checkpointing_reentrant",
-                   "state_dict_type",
-                   "verbose",
-                   "flatten_parameters",
-                   "keep_low_precision_grads",
-                   "load_monolith_rank0_only",
-                   "load_planner",
-                   "save_planner",
-                   "sharded_ckpt_prefix_dir",
-                   "sync_module_states",
-                   "process_group",
-                   "data_parallel_shard_degree",
-                   "data_parallel_replicate_degree",
-                   "te_checkpoint_wrapper",
-                   "te_shard_fp8_weight",
-                   "ignored_modules",
-                   "min_params",
-                   "device_mesh",
-                   "auto_wrap",
-                   "timeout"});
+  fsdp.irrelevant({"activation_checkpointing_reentrant", "state_dict_type", "verbose",
+                   "flatten_parameters", "keep_low_precision_grads", "load_monolith_rank0_only",
+                   "load_planner", "save_planner", "sharded_ckpt_prefix_dir", "sync_module_states",
+                   "process_group", "data_parallel_replicate_degree", "te_checkpoint_wrapper",
+                   "te_shard_fp8_weight", "ignored_modules", "min_params", "device_mesh",
+                   "auto_wrap", "timeout"});
   fsdp.close();
 }
 
@@ -304,6 +296,15 @@ void read_llm_foundry(const Value& root_value, Job& job) {
                    "n_gpus"});
   root.close();
   if (within) {
+    // A MosaicML run says its GPUs beside the parameters.
+    if (auto compute = outer.section({"compute"})) {
+      if (const auto gpus = compute->integer({"gpus"}, 1, 1e7)) {
+        job.set("gpus", &Scenario::gpus, gpus->value, gpus->source);
+      }
+      compute->irrelevant({"*"});
+    } else if (const auto gpus = outer.integer({"gpu_num"}, 1, 1e7)) {
+      job.set("gpus", &Scenario::gpus, gpus->value, gpus->source);
+    }
     outer.irrelevant({"name", "image", "command", "compute", "cluster", "gpu_num", "gpu_type",
                       "integrations", "scheduling", "run_name", "env_variables", "platform",
                       "optimization_level", "metadata"});

@@ -22,8 +22,16 @@ void read_nanotron(const Value& root_value, Job& job) {
     refuse_degree(*parallelism, {"pp"}, "pipeline-parallel");
     refuse_degree(*parallelism, {"cp", "context_parallel_size"}, "context-parallel");
     refuse_degree(*parallelism, {"expert_parallel_size"}, "expert-parallel");
-    parallelism->irrelevant({"pp_engine", "tp_linear_async_communication", "tp_mode", "recompute_*",
-                             "tp_recompute_allgather", "moe_layer_recompute"});
+    refuse_degree(*parallelism, {"expert_tensor_parallel_size"}, "expert-tensor-parallel");
+    if (const auto whole = parallelism->boolean({"recompute_layer"})) {
+      job.set("checkpointing", &Scenario::checkpointing,
+              std::string(whole->value ? "full" : "none"), whole->source);
+    } else if (const auto old = parallelism->word({"recompute_granularity", "recompute_mode"})) {
+      job.set("checkpointing", &Scenario::checkpointing,
+              choice(*old, {"full", "selective", "none"}), old->source);
+    }
+    parallelism->irrelevant({"pp_engine", "p2p_engine", "tp_linear_async_communication", "tp_mode",
+                             "recompute_*", "tp_recompute_allgather", "moe_layer_recompute"});
     parallelism->close();
   }
   if (dp) job.set("gpus", &Scenario::gpus, dp->value, dp->source);

@@ -30,6 +30,12 @@ void settle_precision(const Facts& facts, Combined& all) {
              : sharded ? dtype + "-mixed" + (dtype == "bf16" ? "-reduce-bf16" : "")
                        : "amp-" + dtype;
   }
+  // accelerate casts what FSDP shards to fp32, DeepSpeed keeps a master: only DDP takes parameters
+  // as they were loaded.
+  if (facts.pure_16 && facts.pure_16->value && !zero && !sharded && recipe == "amp-bf16") {
+    set(all, "precision", &Scenario::precision, std::string("bf16-pure"), facts.pure_16->source);
+    return;
+  }
   if (recipe == "fp16-mixed") {
     all.notes.push_back(InputError(facts.dtype->source.where,
                                    "gradients are forecast as reduced in fp32, not in fp16")

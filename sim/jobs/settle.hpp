@@ -10,6 +10,7 @@ struct Facts {
   std::optional<Fact<std::int64_t>> micro_batch, accumulation, global_batch, world, replicas;
   std::string batch_words = "global batch";
   std::optional<Fact<std::string>> model, dtype;
+  std::optional<Fact<bool>> pure_16;
   std::map<std::string, Fact<std::int64_t>> degrees;  // Job::degrees
   bool gpus_are_replicas = false;
   std::map<std::string, Fact<AutoRule>> autos;

@@ -346,7 +346,7 @@ void read_torchtitan(const Value& root_value, Job& job) {
                      "module_fqns_per_model_part", "context_parallel_rotate_method",
                      "context_parallel_load_balancer", "expert_parallel_comm_backend",
                      "enable_compiled_autograd", "disable_*"});
-  training.irrelevant({"warmup_steps", "steps", "dataset", "dataset_path", "gc_freq", "gc_debug",
+  training.irrelevant({"warmup_*", "steps", "dataset", "dataset_path", "gc_freq", "gc_debug",
                        "deterministic", "debug_moe_force_load_balance", "seed",
                        "checkpoint_interval", "checkpoint_interval_type", "checkpoint_folder",
                        "data_parallel_type", "enable_selective_ac"});
@@ -361,7 +361,8 @@ void read_torchtitan(const Value& root_value, Job& job) {
   experimental.close();
   root.irrelevant({"job", "profiling", "metrics", "lr_scheduler", "checkpoint", "comm",
                    "validation", "memory_estimation", "quantize", "mx", "debug", "experiment",
-                   "deepep", "eval", "dataset", "inference", "hf_assets", "fault_tolerance"});
+                   "deepep", "eval", "dataset", "dataloader", "inference", "hf_assets",
+                   "fault_tolerance"});
   root.close();
 }
 

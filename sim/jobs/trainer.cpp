@@ -86,6 +86,15 @@ void read_precision(Section& root) {
         fp16->source.where,
         fmt::format("fp16 and bf16 ({}) are both on; accepted: one of them", place(bf16->source)));
   }
+  // Parameters that are loaded in bf16 stay so, and with them gradients and moments: autocast has
+  // nothing to cast. LLaMA-Factory casts what it trains to fp32 unless pure_bf16 is on.
+  const auto loaded = root.word({"dtype", "torch_dtype"});
+  const auto pure = root.boolean({"pure_bf16"});
+  if (pure && pure->value) {
+    job.pure_16 = *pure;
+  } else if (job.kind == Kind::trainer && loaded && loaded->value == "bfloat16") {
+    job.pure_16 = {true, loaded->source};
+  }
   if (bf16 && bf16->value) {
     job.dtype = {"bf16", bf16->source};
   } else if (fp16 && fp16->value) {
@@ -99,7 +108,7 @@ void read_precision(Section& root) {
   if (!job.unsupported.empty() && job.unsupported.back().where.key.ends_with("fp8")) {
     job.unsupported.back().settled_by = "precision";
   }
-  root.irrelevant({"tf32", "torch_dtype", "dtype"});
+  root.irrelevant({"tf32"});
 }
 
 void read_batch(Section& root) {
@@ -266,8 +275,12 @@ void read_trainer(const Value& root, Job& job) {
     set_optimizer(job, *optimizer, "adamw-foreach");
   }
   const auto compile = section.boolean({"torch_compile"});
+  // Who names a backend or a mode means compilation (TrainingArguments.__post_init__).
+  const Section::Names how{"torch_compile_backend", "torch_compile_mode"};
   if (compile && compile->value) {
     job.set("profile", &Scenario::profile, std::string("pytorch-compile"), compile->source);
+  } else if (section.has(how) && job.kind != Kind::axolotl) {
+    job.set("profile", &Scenario::profile, std::string("pytorch-compile"), section.source(how));
   }
   const auto liger = section.boolean({"use_liger_kernel", "enable_liger_kernel"});
   if (liger && liger->value) {
@@ -278,6 +291,12 @@ void read_trainer(const Value& root, Job& job) {
   if (section.has({"sample_packing", "packing"})) section.irrelevant({"sample_packing", "packing"});
   section.refuse_any({"rl", "use_vllm", "num_generations", "reward_funcs"},
                      "reinforcement learning, which generates too, is not simulated");
+  // TRL's supervised losses are all over the same logits.
+  if (const Value* loss = section.peek("loss_type"); loss != nullptr) {
+    if (loss->text == "nll" || loss->text == "dft" || loss->text == "chunked_nll") {
+      section.irrelevant({"loss_type"});
+    }
+  }
   section.refuse_any({"beta", "loss_type"},
                      "preference optimization, which runs a reference model too, is not simulated");
   if (const auto stage = section.word({"stage"}); stage && job.kind == Kind::llama_factory) {

@@ -1,4 +1,5 @@
 // What single keys mean, framework by framework; whole files are in tests/interop.
+#include <algorithm>
 #include <string>
 
 #include "tests/unit/jobs/said.hpp"
@@ -188,6 +189,36 @@ TEST_CASE("the Trainer's checkpoints wrap FSDP's units, fsdp_config's lie within
   CHECK(within.clip_grad_norm == std::optional<bool>(true));
 }
 
+TEST_CASE("parameters that the Trainer loads in bf16 have no master under DDP, and one elsewhere") {
+  const std::string job = "output_dir: x\nbf16: true\n";
+  CHECK(scenario_of(job).precision == Word("amp-bf16"));
+  CHECK(scenario_of(job + "dtype: bfloat16\n").precision == Word("bf16-pure"));
+  CHECK(scenario_of(job + "torch_dtype: float32\n").precision == Word("amp-bf16"));
+  CHECK(scenario_of(job + "torch_dtype: auto\n").precision == Word("amp-bf16"));
+  CHECK(scenario_of(job + "torch_dtype: bfloat16\nfsdp: full_shard\n").precision ==
+        Word("bf16-mixed-reduce-bf16"));
+  CHECK(scenario_of("finetuning_type: full\npure_bf16: true\n").precision == Word("bf16-pure"));
+}
+
+TEST_CASE("the Trainer compiles where a backend or a mode is named") {
+  CHECK(scenario_of("output_dir: x\ntorch_compile_mode: default\n").profile ==
+        Word("pytorch-compile"));
+  CHECK_FALSE(scenario_of("output_dir: x\ntorch_compile: false\n").profile.has_value());
+}
+
+TEST_CASE("TRL's supervised losses are a step like any other, its preferences are not") {
+  CHECK(scenario_of("output_dir: x\nloss_type: nll\npadding_free: true\n").strategy == Word("ddp"));
+  CHECK(has(refusal("output_dir: x\nloss_type: sigmoid\n"), "preference optimization"));
+}
+
+TEST_CASE("apex's AMP is off where DeepSpeed's file leaves it to the Trainer") {
+  const std::string job =
+      "{\"bf16\": {\"enabled\": true}, \"zero_optimization\": {\"stage\": 2}, \"amp\": "
+      "{\"enabled\": ";
+  CHECK(scenario_of(job + "\"auto\", \"opt_level\": \"auto\"}}").strategy == Word("zero2"));
+  CHECK(has(refusal(job + "true}}"), "apex's AMP"));
+}
+
 TEST_CASE("adapters and quantized models are refused: not all parameters train") {
   CHECK(has(refusal("base_model: x\nadapter: lora\n"), "job:2: adapter: adapters train"));
   CHECK(has(refusal("base_model: x\nload_in_4bit: true\n"), "quantized parameters"));
@@ -268,6 +299,24 @@ TEST_CASE("torchtitan's list of ops is selective-op where the model's blocks tak
   CHECK(checkpointing("", "llama-3-8b") == Word("selective"));
 }
 
+TEST_CASE(
+    "torchtitan's checkpointing before its table is by op or whole, a missing option is said") {
+  const Scenario llama = flags_of("model = \"llama-3-8b\"\n");
+  const auto first = [&](const char* on) {
+    return scenario_of(std::string("[training]\nenable_selective_ac = ") + on + "\n", llama)
+        .checkpointing;
+  };
+  CHECK(first("true") == Word("selective-op"));
+  CHECK(first("false") == Word("full"));
+  const jobs::Combined silent = combined("[training]\nseq_len = 8\n", llama);
+  CHECK(std::any_of(silent.notes.begin(), silent.notes.end(), [](const std::string& note) {
+    return has(note, "every second layer (2024, 2025) or by op (newer)");
+  }));
+  CHECK(has(refusal("[training]\n[activation_checkpoint]\nmode = \"selective\"\n"
+                    "selective_ac_option = \"2\"\n"),
+            "every so many layers"));
+}
+
 TEST_CASE("torchtitan's replicas divide the GPUs that there are") {
   const std::string job =
       "[parallelism]\ndata_parallel_replicate_degree = 4\n"
@@ -315,6 +364,18 @@ TEST_CASE("llm-foundry reduces in every micro-batch and prefetches after backwar
   CHECK(s.seq_len == std::optional<std::int64_t>(2048));
 }
 
+TEST_CASE("llm-foundry's hybrid shards have their degree, and a run says its GPUs") {
+  const Scenario s = scenario_of(
+      "name: r\ncompute: {gpus: 32, cluster: c}\nparameters:\n  global_train_batch_size: 64\n"
+      "  device_train_microbatch_size: 2\n  parallelism_config:\n    fsdp:\n"
+      "      sharding_strategy: HYBRID_SHARD\n      data_parallel_shard_degree: 16\n"
+      "      data_parallel_replicate_degree: 2\n");
+  CHECK(s.sharding_strategy == Word("HYBRID_SHARD"));
+  CHECK(s.shard_group == std::optional<std::int64_t>(16));
+  CHECK(s.gpus == std::optional<std::int64_t>(32));
+  CHECK(s.accumulation == std::optional<std::int64_t>(1));  // 64 / (2 x 32)
+}
+
 TEST_CASE("Lightning's strategies are words or classes with arguments") {
   const auto trainer = [](const std::string& strategy, const std::string& precision) {
     return scenario_of("trainer:\n  devices: 8\n  num_nodes: 2\n  precision: " + precision +
@@ -350,6 +411,13 @@ TEST_CASE("nanotron is DDP or ZeRO-1 with gradients in fp32") {
   CHECK(scenario_of(job("1")).precision == Word("bf16-master-grad-fp32"));
   CHECK(scenario_of(job("1")).accumulation == std::optional<std::int64_t>(4));
   CHECK(scenario_of(job("1")).gpus == std::optional<std::int64_t>(8));
+  const auto parallel = [](const std::string& more) {
+    return scenario_of("parallelism: {dp: 8, p2p_engine: nccl, " + more + "}\ntokens: {}\n")
+        .checkpointing;
+  };
+  CHECK(parallel("recompute_layer: true") == Word("full"));
+  CHECK(parallel("recompute_layer: false") == Word("none"));
+  CHECK(parallel("recompute_granularity: selective") == Word("selective"));
 }
 
 TEST_CASE("GPT-NeoX's keys are read with hyphens or underscores, and its degrees refused") {
