@@ -84,6 +84,13 @@ Read read_llama(const JsonReader& json) {
   return read;
 }
 
+// minicpm and smollm3: the head is the token table unless the file says otherwise.
+Read read_tied_llama(const JsonReader& json) {
+  Read read = read_llama(json);
+  read.sizes.tied_embeddings = json.boolean_or("tie_word_embeddings", true);
+  return read;
+}
+
 Read read_mistral(const JsonReader& json) {
   if (has_window(json)) return read_windowed_llama(json, false, 0);
   return dense(json, read_llama_like(json));

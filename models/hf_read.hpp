@@ -125,6 +125,7 @@ std::string llama_modules(const LlamaModules& m);
 
 // Readers by family; each is a function of a config.json (or its text_config).
 Read read_llama(const JsonReader& json);
+Read read_tied_llama(const JsonReader& json);
 Read read_mistral(const JsonReader& json);
 Read read_internlm(const JsonReader& json);
 Read read_seed_oss(const JsonReader& json);

@@ -121,6 +121,12 @@ void read_dtypes(Section& training, Job& job) {
   if (stored && stored->value == "bfloat16") {
     recipe = "bf16-pure";
     from = stored->source;
+    if (!ddp && r == "float32") {
+      job.approximate.push_back({stored->source.where,
+                                 "bf16 parameters whose gradients are reduced in fp32 "
+                                 "(mixed_precision_reduce): forecast as reduced in bf16",
+                                 "precision", true});
+    }
   } else if (ddp) {
     recipe = p == "float32" ? "fp32" : p == "float16" ? "amp-fp16" : "amp-bf16";
   } else if (p == "float32") {
