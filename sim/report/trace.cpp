@@ -272,8 +272,8 @@ class Tracer {
         (span.end - span.start) * 1e6, external_id_, ++correlation_);
   }
 
-  // Where an arrow holds on to a slice, in microseconds: within it. Catapult's trace viewer takes the
-  // slice before where one ends at the very moment at which the next begins, as ours do.
+  // Where an arrow holds on to a slice, in microseconds: within it. Catapult's trace viewer takes
+  // the slice before where one ends at the very moment at which the next begins, as ours do.
   static double within(Seconds start, Seconds duration) {
     constexpr double grain = 1e-3;  // of the times in the file
     return start * 1e6 + (duration * 1e6 >= 2 * grain ? grain : 0);

@@ -130,7 +130,7 @@ for (const [name, it] of Object.entries(cases)) {
   // The last step is the forecast's.
   const steps = seen.tracks.flatMap((track) => track.slices.filter((slice) => slice.category === 'gpu_user_annotation' && /^ProfilerStep#/.test(slice.title)));
   const last = Math.max(...steps.map((slice) => slice.start));
-  const step = it.forecast.step_time_s * 1000;
+  const step = (it.forecast.perturbed ?? it.forecast).step_time_s * 1000;
   check(`${name}: the last step is as long as the forecast`, steps.filter((slice) => slice.start === last).every((slice) => Math.abs(slice.duration - step) < 1e-4 * step), [step, steps.map((slice) => slice.duration)]);
   check(`${name}: memory is a counter`, seen.counters.some((counter) => /allocated/.test(counter.name) && counter.samples > 10), seen.counters);
   if (it.ranks) check(`${name}: the ranks stand beside each other`, it.ranks.every((rank) => seen.tracks.some((track) => track.pid === rank % 8)), seen.tracks.map((track) => track.pid));
