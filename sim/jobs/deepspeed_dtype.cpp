@@ -87,11 +87,13 @@ void read_dtype(Section& root) {
     job.dtype = {"fp32", standard(job, "DeepSpeed's default: neither fp16 nor bf16")};
   }
   // The Trainer's "auto" is its half_precision_backend, which is not apex unless it says so.
-  if (const Value* amp = root.peek("amp"); amp != nullptr) {
-    const Value* on = amp->find("enabled");
-    if (on != nullptr && on->text == "auto") root.irrelevant({"amp"});
+  const Value* amp = root.peek("amp");
+  const Value* on = amp == nullptr ? nullptr : amp->find("enabled");
+  if (on != nullptr && on->text == "auto") {
+    root.irrelevant({"amp"});
+  } else {
+    root.refuse_any({"amp"}, "apex's AMP is not simulated; bf16 and fp16 are");
   }
-  root.refuse_any({"amp"}, "apex's AMP is not simulated; bf16 and fp16 are");
   root.refuse_any({"torch_autocast"},
                   "torch.autocast under ZeRO is not simulated; bf16 and fp16 are");
 

@@ -292,12 +292,16 @@ void read_trainer(const Value& root, Job& job) {
   section.refuse_any({"rl", "use_vllm", "num_generations", "reward_funcs"},
                      "reinforcement learning, which generates too, is not simulated");
   // TRL's supervised losses are all over the same logits.
-  if (const Value* loss = section.peek("loss_type"); loss != nullptr) {
-    if (loss->text == "nll" || loss->text == "dft" || loss->text == "chunked_nll") {
-      section.irrelevant({"loss_type"});
-    }
+  const Value* loss = section.peek("loss_type");
+  if (loss != nullptr &&
+      (loss->text == "nll" || loss->text == "dft" || loss->text == "chunked_nll")) {
+    section.irrelevant({"loss_type"});
+  } else {
+    section.refuse_any(
+        {"loss_type"},
+        "preference optimization, which runs a reference model too, is not simulated");
   }
-  section.refuse_any({"beta", "loss_type"},
+  section.refuse_any({"beta"},
                      "preference optimization, which runs a reference model too, is not simulated");
   if (const auto stage = section.word({"stage"}); stage && job.kind == Kind::llama_factory) {
     const std::string kind = choice(*stage, {"pt", "sft", "rm", "ppo", "dpo", "kto"});
