@@ -65,6 +65,8 @@ class Peers : public Transport {
     std::string stands;
   };
 
+  static constexpr Seconds patience = 1.0;  // for answers, of a rank that is there
+
   void work_on(Line& line);
   void carry_out(Line& line, Part& part);
   void pause(int turn);

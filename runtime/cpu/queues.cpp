@@ -45,4 +45,16 @@ Queues::Queues(const Schedule& schedule, const StepProgram& program)
   }
 }
 
+LaneLocks::LaneLocks(const Schedule& schedule) : of_lane(schedule.lanes.size(), -1) {
+  std::vector<Name> locks;
+  for (std::size_t lane = 0; lane < of_lane.size(); ++lane) {
+    const Name lock = schedule.lanes[lane].lock;
+    if (lock.empty()) continue;
+    const auto known = std::find(locks.begin(), locks.end(), lock);
+    of_lane[lane] = static_cast<int>(known - locks.begin());
+    if (known == locks.end()) locks.push_back(lock);
+  }
+  count = locks.size();
+}
+
 }  // namespace stepcast::runtime

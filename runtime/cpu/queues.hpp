@@ -37,4 +37,16 @@ inline bool runs_on_stream(const Op& op) {
   return op.kind == OpKind::compute || op.kind == OpKind::collective || op.kind == OpKind::copy;
 }
 
+// Lanes of one process may share a lock (Python's GIL), which an op holds while it is issued.
+struct LaneLocks {
+  explicit LaneLocks(const Schedule& schedule);
+  std::vector<int> of_lane;  // below zero: none
+  std::size_t count = 0;
+
+  // Whether the op takes its lane's lock: a wait and a file are waited for without it.
+  bool takes(std::size_t lane, const Op& op) const {
+    return of_lane[lane] >= 0 && op.kind != OpKind::host_wait && op.kind != OpKind::storage;
+  }
+};
+
 }  // namespace stepcast::runtime

@@ -25,18 +25,11 @@ Rank::Rank(const Run& run, int rank, int role, std::uint64_t seed, bool record)
       lanes_(run.schedule.lanes.size()),
       streams_(run.schedule.streams.size()),
       comms_(run.schedule.communicators.size()),
+      locks_(run.schedule),
+      locked_(locks_.count, false),
       same_(run.schedule.roles[static_cast<std::size_t>(role)].steps) {
   preference_.resize(lanes_.size() + streams_.size());
   std::iota(preference_.begin(), preference_.end(), std::size_t{0});
-  std::vector<Name> locks;
-  for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    const Name lock = run.schedule.lanes[l].lock;
-    if (lock.str().empty()) continue;
-    const auto known = std::find(locks.begin(), locks.end(), lock);
-    lanes_[l].lock = static_cast<std::int16_t>(known - locks.begin());
-    if (known == locks.end()) locks.push_back(lock);
-  }
-  locked_.resize(locks.size(), false);
 }
 
 void Rank::start() {
@@ -205,9 +198,8 @@ bool Rank::advance_lane(std::size_t which) {
   const At at = head(lane.cursor, &Queues::lanes, which);
   if (at.op < 0) return false;
   const Op& now_op = op(at);
-  const bool locks =
-      lane.lock >= 0 && now_op.kind != OpKind::host_wait && now_op.kind != OpKind::storage;
-  const auto lock = static_cast<std::size_t>(std::max<int>(lane.lock, 0));
+  const bool locks = locks_.takes(which, now_op);
+  const auto lock = static_cast<std::size_t>(std::max(locks_.of_lane[which], 0));
   if (!lane.begun) {
     if ((runs_on_stream(now_op) && ahead_ >= launch_queue) || (locks && locked_[lock])) {
       lane.held = true;

@@ -88,7 +88,6 @@ class Rank {
     bool begun = false;  // its head has been turned to, and holds the lane until `until` at least
     bool held = false;   // its head could not begin when its turn came
     Seconds begin = 0, until = 0;
-    std::int16_t lock = -1;
   };
   struct Stream {
     Cursor cursor;
@@ -150,6 +149,7 @@ class Rank {
   std::vector<Lane> lanes_;
   std::vector<Stream> streams_;
   std::vector<Comm> comms_;
+  LaneLocks locks_;
   std::vector<bool> locked_;       // by lock
   std::vector<At> waiting_frees_;  // free(after_op) whose op is not done yet
   SameOps same_;

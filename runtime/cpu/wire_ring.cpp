@@ -15,6 +15,23 @@ constexpr std::size_t in_flight = 16;  // messages of one transfer that are unde
 
 }  // namespace
 
+// The parts of a tensor that a ring passes round, in bytes.
+struct WireRing::Parts {
+  struct Part {
+    Bytes begin = 0, size = 0;
+  };
+  const Part& operator()(int index) const {  // modulo their number
+    const int n = static_cast<int>(all.size());
+    return all[static_cast<std::size_t>(((index % n) + n) % n)];
+  }
+  Bytes largest() const {
+    return std::max_element(all.begin(), all.end(),
+                            [](const Part& a, const Part& b) { return a.size < b.size; })
+        ->size;
+  }
+  std::vector<Part> all;
+};
+
 WireRing::WireRing(Wire& wire, int channel, std::vector<int> ranks, std::function<void(int)> pause,
                    std::function<void()> moved)
     : wire_(wire),
@@ -78,46 +95,37 @@ void WireRing::exchange(const std::byte* from, Bytes out, int to, std::byte* int
 
 // Step s of n - 1: my sum of part me - 1 - s goes on to the next rank, which adds its own; the last
 // to add to part c is rank c. `tensor` holds my input; my part of it is finished in the end.
-void WireRing::reduce_parts(const Collective& c, std::byte* tensor,
-                            const std::vector<Part>& parts) {
+void WireRing::reduce_parts(const Collective& c, std::byte* tensor, const Parts& part) {
   const int n = static_cast<int>(ranks_.size());
   const Bytes size = bytes_per_element(c.dtype);
-  const auto part = [&](int index) { return parts[static_cast<std::size_t>((index + n) % n)]; };
-  Bytes most = 0;
-  for (const Part& p : parts) most = std::max(most, p.count * size);
-  std::byte* sum = scratch(most, 0);
-  std::byte* incoming = scratch(most, 1);
+  std::byte* sum = scratch(part.largest(), 0);
+  std::byte* incoming = scratch(part.largest(), 1);
   if (tensor != nullptr) {
-    const Part first = part(me_ - 1);
-    first_hop(c, n, tensor + first.begin * size, first.count, sum);
+    const Parts::Part first = part(me_ - 1);
+    first_hop(c, n, tensor + first.begin, first.size / size, sum);
   }
   for (int s = 0; s < n - 1; ++s) {
-    const Part out = part(me_ - 1 - s);
-    const Part in = part(me_ - 2 - s + n);
-    exchange(sum, out.count * size, member(me_ + 1), incoming, in.count * size, member(me_ - 1));
-    if (tensor != nullptr) next_hop(c, n, tensor + in.begin * size, in.count, incoming);
+    const Parts::Part out = part(me_ - 1 - s);
+    const Parts::Part in = part(me_ - 2 - s);
+    exchange(sum, out.size, member(me_ + 1), incoming, in.size, member(me_ - 1));
+    if (tensor != nullptr) next_hop(c, n, tensor + in.begin, in.size / size, incoming);
     std::swap(sum, incoming);
   }
   if (tensor == nullptr) return;
-  const Part mine = part(me_);
-  last_hop(c, n, sum, mine.count);
-  std::memcpy(tensor + mine.begin * size, sum, static_cast<std::size_t>(mine.count * size));
+  const Parts::Part mine = part(me_);
+  last_hop(c, n, sum, mine.size / size);
+  std::memcpy(tensor + mine.begin, sum, static_cast<std::size_t>(mine.size));
 }
 
 // Step s: part me - s, which I have, goes to the next rank.
-void WireRing::gather_parts(const Collective& c, std::byte* tensor,
-                            const std::vector<Part>& parts) {
-  const int n = static_cast<int>(ranks_.size());
-  const Bytes size = bytes_per_element(c.dtype);
-  const auto part = [&](int index) { return parts[static_cast<std::size_t>((index + n) % n)]; };
-  Bytes most = 0;
-  for (const Part& p : parts) most = std::max(most, p.count * size);
-  for (int s = 0; s < n - 1; ++s) {
-    const Part out = part(me_ - s + n);
-    const Part in = part(me_ - s - 1 + n);
-    exchange(tensor ? tensor + out.begin * size : scratch(most, 0), out.count * size,
-             member(me_ + 1), tensor ? tensor + in.begin * size : scratch(most, 1), in.count * size,
-             member(me_ - 1));
+void WireRing::gather_parts(std::byte* tensor, const Parts& part) {
+  const auto at = [&](const Parts::Part& p, int which) {
+    return tensor != nullptr ? tensor + p.begin : scratch(part.largest(), which);
+  };
+  for (int s = 0; s < static_cast<int>(ranks_.size()) - 1; ++s) {
+    const Parts::Part out = part(me_ - s);
+    const Parts::Part in = part(me_ - s - 1);
+    exchange(at(out, 0), out.size, member(me_ + 1), at(in, 1), in.size, member(me_ - 1));
   }
 }
 
@@ -241,19 +249,19 @@ void WireRing::carry_out(const Collective& c, Operands mine) {
     return;
   }
   // Even parts, or for an all-reduce of any size nearly even ones.
-  std::vector<Part> parts(static_cast<std::size_t>(n));
+  Parts parts;
   for (int i = 0; i < n; ++i) {
     const std::int64_t begin = c.elements * i / n;
-    parts[static_cast<std::size_t>(i)] = {begin, c.elements * (i + 1) / n - begin};
+    parts.all.push_back({begin * size, (c.elements * (i + 1) / n - begin) * size});
   }
   const auto whole = static_cast<std::size_t>(c.elements * size);
-  const Bytes at_mine = parts[static_cast<std::size_t>(me_)].begin * size;
+  const Bytes at_mine = parts(me_).begin;
   const auto my_bytes = static_cast<std::size_t>(c.elements / n * size);
   switch (c.kind) {
     case CollectiveKind::all_reduce:
       if (real && mine.receive != mine.send) std::memmove(mine.receive, mine.send, whole);
       reduce_parts(c, mine.receive, parts);
-      gather_parts(c, mine.receive, parts);
+      gather_parts(mine.receive, parts);
       break;
     case CollectiveKind::reduce_scatter: {
       std::vector<std::byte> input;
@@ -266,7 +274,7 @@ void WireRing::carry_out(const Collective& c, Operands mine) {
       if (real && mine.receive + at_mine != mine.send) {
         std::memmove(mine.receive + at_mine, mine.send, my_bytes);
       }
-      gather_parts(c, mine.receive, parts);
+      gather_parts(mine.receive, parts);
       break;
     case CollectiveKind::broadcast: broadcast(c, mine); break;
     case CollectiveKind::reduce: reduce(c, mine); break;

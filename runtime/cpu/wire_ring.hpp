@@ -35,13 +35,10 @@ class WireRing {
   void await(Wire::Request request);
 
  private:
-  struct Part {  // in elements
-    std::int64_t begin = 0, count = 0;
-  };
+  struct Parts;
   void exchange(const std::byte* from, Bytes out, int to, std::byte* into, Bytes in, int sender);
-  void all_reduce(const Collective& c, std::byte* tensor);
-  void reduce_parts(const Collective& c, std::byte* tensor, const std::vector<Part>& parts);
-  void gather_parts(const Collective& c, std::byte* tensor, const std::vector<Part>& parts);
+  void reduce_parts(const Collective& c, std::byte* tensor, const Parts& part);
+  void gather_parts(std::byte* tensor, const Parts& part);
   void broadcast(const Collective& c, Operands mine);
   void reduce(const Collective& c, Operands mine);
   void gather(const Collective& c, Operands mine);

@@ -14,8 +14,9 @@
 // Views of which every rank has another part (FSDP2's own slot of a gather, ZeRO's own slice) are
 // declared as an average rank's; a layout that cuts by rank says where this rank's part is.
 //
-// In four files: planner.cpp (moves), planner_collectives.cpp, planner_layers.cpp (layers, losses),
-// planner_update.cpp (norms, clipping, optimizers).
+// In five files: planner.cpp (steps, views, numbers that hosts agree on), planner_moves.cpp,
+// planner_collectives.cpp, planner_layers.cpp (layers, losses), planner_update.cpp (norms,
+// clipping, optimizers).
 //
 // A step whose program and contents are those of the step before has the same plan.
 // Tested by tests/unit/runtime/train_test.cpp.
