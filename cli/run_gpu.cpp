@@ -84,7 +84,7 @@ int train(const RunCommandOptions& options, const Scenario& scenario, const Fore
     throw cannot_train(unknown);
   }
   const runtime::Trained one_rank = setup.one_rank();
-  work->compare_with(one_rank.parameters);
+  work->compare_with(one_rank.parameters, setup.shares);
   runtime::GpuExecuteOptions how = gpu_options(options, scenario);
   how.steps = work->executed_steps();
   const runtime::GpuExecution run = runtime::execute_on_gpus(setup.schedule, *work, tables, how);

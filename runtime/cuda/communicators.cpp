@@ -76,11 +76,13 @@ void Communicators::settled(GpuComm* comm, const std::string& what) {
 void Communicators::start(CommIndex comm, GpuStream* stream, const Collective& what,
                           const Operands& operands) {
   const auto c = static_cast<std::size_t>(comm);
+  if (over_) rendezvous_.throw_failure();  // aborted by the other thread: it is gone
   nccl_.start(comms_[c], stream, what, operands);
   settled(comms_[c], "communicator " + names_[c]);
 }
 
 void Communicators::look() {
+  if (over_) rendezvous_.throw_failure();
   for (std::size_t c = 0; c < comms_.size(); ++c) {
     if (nccl_.state(comms_[c]) == CommState::failed) {
       broken(comms_[c], "communicator " + names_[c]);

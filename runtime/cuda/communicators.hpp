@@ -11,6 +11,7 @@
 // thread when the rank's own is stuck in CUDA.
 // Tested by tests/unit/cuda/gpu_executor_test.cpp.
 
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <vector>
@@ -44,7 +45,7 @@ class Communicators {
   Rendezvous& rendezvous_;
   Seconds patience_;
   std::mutex mutex_;  // abort() against itself
-  bool over_ = false;
+  std::atomic<bool> over_{false};
   std::vector<GpuComm*> all_;
   std::vector<GpuComm*> comms_;  // by the schedule's index
   std::vector<std::string> names_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "runtime/numbers.hpp"
+
 namespace stepcast::runtime {
 namespace {
 
@@ -48,10 +50,12 @@ class Layer {
   const std::int64_t* ids(bool labels) const {
     const Activation& t = plan_.tokens;
     if (t.view < 0) fail("does not read the tokens");
-    const std::int64_t first = t.at + (labels ? count_of_ids() : 0);
+    if (t.bytes < (labels ? 16 : 8) * run_.tokens) {
+      fail("has a view that is too small for what it holds");
+    }
+    const std::int64_t first = t.at + (labels ? run_.tokens : 0);
     return reinterpret_cast<const std::int64_t*>(run_.memory[t.view]) + first;
   }
-  std::int64_t count_of_ids() const { return plan_.tokens.bytes / 16; }
 
   bool has(int tensor) const {
     return std::any_of(plan_.weights.begin(), plan_.weights.end(),
@@ -120,8 +124,17 @@ class Layer {
     return db;
   }
 
+  // The first piece of a layer finds nothing in its workspace.
+  void spoil_scratch() const {
+    for (const Activation& a : plan_.scratch) {
+      run_.gpu.fill(run_.stream, run_.memory[a.view] + a.at * bytes_per_element(a.dtype),
+                    poison_byte, a.bytes);
+    }
+  }
+
   void embedding() const {
-    const std::int64_t tokens = count_of_ids();
+    spoil_scratch();
+    const std::int64_t tokens = run_.tokens;
     if (plan_.pass != LayerPass::backward) {
       const GpuArray h = fresh(tokens * s_.width);
       run_.math.embed(run_.stream, wide_, weight(s_.table()).memory, s_.vocabulary, s_.width,
@@ -141,18 +154,24 @@ class Layer {
     });
   }
 
-  // The head keeps softmax minus one-hot from forward to backward.
+  // The head keeps softmax minus one-hot from forward to backward; where the loss is apart, it
+  // hands on the logits and gets their gradient.
   void head() const {
+    spoil_scratch();
     const GpuArray w = weight(s_.head());
     const GpuArray h = fetch(plan_.input, run_.tokens * s_.width);
     if (plan_.pass != LayerPass::backward) {
       const GpuArray logits = linear(h, w, nullptr, s_.width, s_.vocabulary);
+      if (plan_.hidden.view >= 0) return keep(plan_.hidden, logits);
       run_.math.cross_entropy(run_.stream, wide_, logits.memory, ids(true), run_.tokens,
                               s_.vocabulary, run_.loss, run_.fault);
       return keep(plan_.saved, logits);
     }
-    const GpuArray g = fetch(plan_.saved, run_.tokens * s_.vocabulary);
-    run_.math.scale(run_.stream, wide_, g, run_.loss_scale / static_cast<double>(run_.tokens));
+    const bool loss_apart = plan_.grad_in.view >= 0;
+    const GpuArray g = fetch(loss_apart ? plan_.grad_in : plan_.saved, run_.tokens * s_.vocabulary);
+    if (!loss_apart) {
+      run_.math.scale(run_.stream, wide_, g, run_.loss_scale / static_cast<double>(run_.tokens));
+    }
     gradients([&](int) { return weight_gradient(g, h, s_.width, s_.vocabulary); });
     keep(plan_.grad_out, input_gradient(g, w, s_.width, s_.vocabulary));
   }
@@ -163,6 +182,7 @@ class Layer {
     const bool first_half = has(up) && has(up + 1);
     const bool second_half = has(down) && has(down + 1);
     if (!first_half && !second_half) fail("computes with tensors that are not there");
+    if (plan_.pass == LayerPass::backward ? second_half : first_half) spoil_scratch();
     const GpuArray h = fetch(plan_.input, run_.tokens * s_.width);
     if (plan_.pass == LayerPass::backward) return block_backward(b, h, first_half, second_half);
     const Activation& kept = plan_.pass == LayerPass::recompute ? plan_.recomputed

@@ -10,6 +10,7 @@
 namespace stepcast::runtime {
 
 struct GpuLayerRun {
+  Gpu& gpu;
   GpuMath& math;
   GpuStream* stream = nullptr;
   Scratch& scratch;

@@ -13,6 +13,8 @@
 // collective that a peer never enters, for ever. So the host stays within 256 ops of what is done
 // (`ahead`), and never calls into a queue that is full.
 //
+// In two files: gpu_rank.cpp (set-up, what is done), gpu_rank_issue.cpp (lanes).
+//
 // The thread never waits in CUDA while ops are under way: it asks events, NCCL's errors and the
 // rendezvous, in turn. Tested by tests/unit/cuda/gpu_executor_test.cpp, on the fake.
 
@@ -88,7 +90,6 @@ class GpuRank {
     Cursor cursor;
     bool begun = false;
     Seconds begin = 0, until = 0;
-    int lock = -1;
   };
 
   const Op& op(At at) const;
@@ -125,6 +126,7 @@ class GpuRank {
   std::vector<std::vector<std::byte*>> views_;  // by step
   std::vector<std::vector<OpTimes>> times_;
   std::vector<Lane> lanes_;
+  LaneLocks locks_;
   std::vector<bool> locked_;  // by lock
   Cursor next_issue_;
   std::vector<std::deque<At>> pending_;   // by stream: issued and not done

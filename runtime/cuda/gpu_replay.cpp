@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace stepcast::runtime {
 namespace {
@@ -34,24 +35,25 @@ Bytes largest_tensor(const Schedule& schedule) {
 
 }  // namespace
 
-Bytes GpuKernels::room_of(const Kernel& kernel) {
+GpuKernels::Room GpuKernels::room_of(const Kernel& kernel) {
   const Bytes size = bytes_per_element(kernel.dtype);
   switch (kernel.kind) {
     case KernelKind::gemm:
     case KernelKind::convolution:
-      return size * kernel.batch *
-             (kernel.m * kernel.k + kernel.k * kernel.n + kernel.m * kernel.n);
+      return {size * kernel.batch * (kernel.m * kernel.k + kernel.k * kernel.n),
+              size * kernel.batch * kernel.m * kernel.n};
     case KernelKind::attention_forward:
     case KernelKind::attention_backward: {
       const Bytes queries = kernel.batch * kernel.heads * kernel.m * kernel.k * size;
       const Bytes keys = kernel.batch * kernel.kv_heads * kernel.n * kernel.k * size;
       const Bytes rows = kernel.batch * kernel.heads * kernel.m * 4;
-      const Bytes passes = kernel.kind == KernelKind::attention_forward ? 1 : 2;
-      return passes * (2 * queries + 2 * keys) + rows;
+      const bool forward = kernel.kind == KernelKind::attention_forward;
+      if (forward) return {queries + 2 * keys, queries + rows};
+      return {3 * queries + 2 * keys + rows, queries + 2 * keys};
     }
-    case KernelKind::memory: return kernel.bytes_read + kernel.bytes_written;
+    case KernelKind::memory: return {kernel.bytes_read, kernel.bytes_written};
   }
-  return 0;
+  return {};
 }
 
 std::size_t GpuReplay::Shape::operator()(const Kernel& k) const {
@@ -83,12 +85,15 @@ GpuReplay::~GpuReplay() {
 
 void GpuReplay::start(int rank, std::byte* const*, GpuStream* stream) {
   RankState& mine = ranks_[static_cast<std::size_t>(rank)];
-  // A quarter of what is free at most: beyond a few times the L2 cache it is all the same.
-  constexpr Bytes enough = 4 * gib;
-  Bytes room = 0;
+  // Of a memory-bound kernel: beyond a few times the L2 cache it is all the same.
+  constexpr Bytes enough = 2 * gib;
+  GpuKernels::Room room;
   for (const Kernel& kernel : schedule_.kernels) {
-    const Bytes needs = GpuKernels::room_of(kernel);
-    room = std::max(room, kernel.kind == KernelKind::memory ? std::min(needs, enough) : needs);
+    const GpuKernels::Room needs = GpuKernels::room_of(kernel);
+    const Bytes most =
+        kernel.kind == KernelKind::memory ? enough : std::numeric_limits<Bytes>::max();
+    room.read = std::max(room.read, std::min(needs.read, most));
+    room.written = std::max(room.written, std::min(needs.written, most));
   }
   kernels_.room(room);
   for (const Kernel& kernel : schedule_.kernels) {

@@ -54,6 +54,9 @@ class Check {
     }
     for (const Dtype dtype : {Dtype::fp64, Dtype::fp32, Dtype::bf16, Dtype::fp16}) moves(dtype);
     adam();
+    sgd();
+    clipping();
+    expectations();
     poison();
     return std::move(done_);
   }
@@ -224,6 +227,41 @@ class Check {
     const double loss = cross_entropy(logits, ids, columns);
     note("softmax and cross-entropy", dtype, get(at_logits, logits.size()), logits);
     note("loss", dtype, get({reinterpret_cast<std::byte*>(at_loss), Dtype::fp64, 0}, 1), {loss});
+    losses(wide, ids);
+  }
+
+  // The loss in two calls, and both with labels that do not count.
+  void losses(bool wide, std::vector<std::int64_t> labels) {
+    const Dtype dtype = wide ? Dtype::fp64 : Dtype::fp32;
+    labels[3] = labels[rows - 1] = ignored_label;
+    const auto at_labels = reinterpret_cast<std::int64_t*>(room(rows * 8));
+    gpu_.copy(stream_, reinterpret_cast<std::byte*>(at_labels),
+              reinterpret_cast<const std::byte*>(labels.data()), rows * 8);
+    Numbers logits = random(rows * columns);
+    const GpuPlace whole = put(logits, dtype);
+    const GpuPlace halved = put(logits, dtype);
+    Numbers sums;
+    for (std::int64_t t = 0; t < rows; ++t) {
+      double sum = 0;
+      for (std::int64_t v = 0; v < columns; ++v) {
+        sum += std::exp(logits[static_cast<std::size_t>(t * columns + v)]);
+      }
+      sums.push_back(std::log(sum));
+    }
+    Numbers nothing(sums.size(), 1);
+    const GpuPlace at_sums = put(nothing, dtype);
+    math_.log_sums(stream_, wide, halved.memory, rows, columns, at_sums.memory);
+    note("log of the sum of exp", dtype, get(at_sums, sums.size()), sums);
+    math_.cross_entropy_gradient(stream_, wide, halved.memory, at_sums.memory, at_labels, rows,
+                                 columns, fault_);
+    auto* at_loss = reinterpret_cast<double*>(room(8));
+    gpu_.fill(stream_, reinterpret_cast<std::byte*>(at_loss), 0, 8);
+    math_.cross_entropy(stream_, wide, whole.memory, at_labels, rows, columns, at_loss, fault_);
+    const double loss = cross_entropy(logits, labels, columns);
+    note("cross-entropy in two calls, ignored labels", dtype, get(halved, logits.size()), logits);
+    note("cross-entropy, ignored labels", dtype, get(whole, logits.size()), logits);
+    note("loss, ignored labels", dtype,
+         get({reinterpret_cast<std::byte*>(at_loss), Dtype::fp64, 0}, 1), {loss});
   }
 
   void moves(Dtype dtype) {
@@ -264,6 +302,61 @@ class Check {
     }
     note("adamw, parameters", Dtype::fp64, get(at_p, p.size()), p);
     note("adamw, second moments", Dtype::fp64, get(at_v, v.size()), v);
+  }
+
+  void sgd() {
+    const SgdStep s{0.01, 0.9};
+    Numbers g = random(500);
+    Numbers p = random(500);
+    Numbers m = random(500);
+    const GpuPlace at_g = put(g, Dtype::fp32);
+    const GpuPlace at_p = put(p, Dtype::fp64);
+    const GpuPlace at_m = put(m, Dtype::fp64);
+    math_.sgd(stream_, 500, at_g, at_p, at_m, {}, s, fault_);
+    math_.sgd(stream_, 500, at_g, {}, {}, at_p, s, fault_);  // a master copy, without momenta
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      m[i] = s.momentum * m[i] + g[i];
+      p[i] -= s.rate * m[i];
+      p[i] -= s.rate * g[i];
+    }
+    note("sgd, parameters", Dtype::fp64, get(at_p, p.size()), p);
+    note("sgd, momenta", Dtype::fp64, get(at_m, m.size()), m);
+  }
+
+  // 3, 4 -> norm 5, clipped to 2; and what is below stays.
+  void clipping() {
+    Numbers squares{9, 16};
+    const GpuPlace at = put(squares, Dtype::fp64);
+    math_.square_roots(stream_, reinterpret_cast<double*>(at.memory), 2);
+    note("square roots", Dtype::fp64, get(at, 2), {3, 4});
+    Numbers sum{25, 1};
+    const GpuPlace high = put(sum, Dtype::fp32);
+    const GpuPlace low{high.memory, Dtype::fp32, 1};
+    math_.clip_coefficient(stream_, high, 2, fault_);
+    math_.clip_coefficient(stream_, low, 2, fault_);
+    note("clip coefficients", Dtype::fp32, get(high, 2), {2 / (5 + 1e-6), 1});
+    Numbers gradient{10, 20};
+    const GpuPlace at_gradient = put(gradient, Dtype::fp32);
+    math_.move(stream_, at_gradient, at_gradient, 2, {0.5, high}, false, fault_);
+    note("move times a number on the device", Dtype::fp32, get(at_gradient, 2),
+         {5 * 2 / (5 + 1e-6), 10 * 2 / (5 + 1e-6)});
+    math_.set(stream_, {at_gradient.memory, Dtype::fp32, 1}, 1, 7);
+    note("set", Dtype::fp32, get(at_gradient, 2), {5 * 2 / (5 + 1e-6), 7});
+  }
+
+  // What lies outside is found, what lies on the edge is not.
+  void expectations() {
+    const auto cell = reinterpret_cast<std::int64_t*>(room(8));
+    const GpuPlace at_cell{reinterpret_cast<std::byte*>(cell), Dtype::int64, 0};
+    gpu_.fill(stream_, at_cell.memory, 0, 8);
+    Numbers x{1, 2, 3};
+    const GpuPlace at = put(x, Dtype::int32);
+    math_.expect(stream_, at, 3, 1, 3, {cell, 2});
+    const double before = get(at_cell, 1)[0];
+    math_.expect(stream_, at, 3, 1, 2, {cell, 3});
+    const double after = get(at_cell, 1)[0];
+    done_.push_back(
+        {"a number outside its bounds is found", before == 0 && after == 3 ? 0.0 : 1.0, 0});
   }
 
   // Nothing above has found poison; one element of it is found.

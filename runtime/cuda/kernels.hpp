@@ -21,10 +21,15 @@ class GpuKernels {
  public:
   virtual ~GpuKernels() = default;
 
-  // Operands of all kernels lie in one piece of device memory of the calling thread's device: room
-  // for `size` bytes, filled with random numbers. To be called before prepare().
-  virtual void room(Bytes size) = 0;
-  static Bytes room_of(const Kernel& kernel);  // what one kernel needs
+  // Operands of all kernels lie in two pieces of device memory of the calling thread's device: what
+  // is read, filled with random numbers, and what is written. Apart, because what a kernel leaves
+  // is not random any more: zeros, infinities and NaN take less power, and so a higher clock. To be
+  // called before prepare().
+  struct Room {
+    Bytes read = 0, written = 0;
+  };
+  virtual void room(Room size) = 0;
+  static Room room_of(const Kernel& kernel);  // what one kernel needs
 
   // The kernel of this shape; equal shapes give the same one. Lives as long as the table.
   virtual GpuKernel* prepare(const Kernel& kernel) = 0;

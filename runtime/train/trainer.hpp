@@ -61,6 +61,12 @@ class Trainer : public Work {
   int training_step_of(const OpContext& c) const { return c.step - before_; }
   const MlpShape& shape() const { return shape_; }
   const TrainingData& data() const { return data_; }
+  double loss_scale() const { return loss_scale_; }
+  int takers() const { return takers_; }
+  // Whether the op makes a gradient's norm known: to the host (ZeRO) or to the clipping after it.
+  bool learns_norm(const OpContext& context) const;
+  // What an op that loads a batch writes: token ids, the labels behind them, or one of the two.
+  std::vector<std::int64_t> batch_of(const LoadPlan& plan, const OpContext& context) const;
 
  private:
   struct RankState {

@@ -138,7 +138,7 @@ void Trainer::carry_out(const CoefficientPlan& plan, const OpContext& c) {
 
 // Token ids, and the labels behind them; or where the loss is apart one of the two, the labels of
 // all ranks if one of them computes everybody's loss.
-void Trainer::carry_out(const LoadPlan& plan, const OpContext& c) {
+std::vector<std::int64_t> Trainer::batch_of(const LoadPlan& plan, const OpContext& c) const {
   static const Name labels("labels");
   const std::int64_t tokens = data_.micro_batch * data_.seq_len;
   const std::int64_t rows = elements(plan.tokens);
@@ -147,20 +147,28 @@ void Trainer::carry_out(const LoadPlan& plan, const OpContext& c) {
   STEPCAST_ASSERT(ids ? rows == tokens || rows == 2 * tokens
                       : rows == tokens || rows == tokens * static_cast<int>(ranks_.size()),
                   "ids, labels, or both, of a micro-batch");
-  std::byte* memory = c.memory[plan.tokens.view];
-  std::int64_t to = plan.tokens.at;
+  std::vector<std::int64_t> numbers;
+  numbers.reserve(static_cast<std::size_t>(rows));
   const auto put = [&](int rank, auto&& number_of) {
     for (const std::int64_t sample : data_.samples(rank, training_step_of(c), c.op->micro_batch)) {
       for (std::int64_t i = 0; i < data_.seq_len; ++i) {
-        store<std::int64_t>(memory, to++, number_of(shape_, sample, i));
+        numbers.push_back(number_of(shape_, sample, i));
       }
     }
   };
   if (ids) put(c.rank, token_of);
-  if (ids && rows == tokens) return;
+  if (ids && rows == tokens) return numbers;
   const int first = everybodys ? 0 : c.rank;
   const int last = everybodys ? static_cast<int>(ranks_.size()) - 1 : c.rank;
   for (int rank = first; rank <= last; ++rank) put(rank, label_of);
+  return numbers;
+}
+
+void Trainer::carry_out(const LoadPlan& plan, const OpContext& c) {
+  std::int64_t to = plan.tokens.at;
+  for (const std::int64_t number : batch_of(plan, c)) {
+    store<std::int64_t>(c.memory[plan.tokens.view], to++, number);
+  }
 }
 
 void Trainer::carry_out(const OrderPlan& plan, const OpContext& c) {
@@ -217,11 +225,16 @@ void Trainer::finished(const OpContext& c) {
   }
 }
 
-// ZeRO's host reads the norm; with clip_grad_norm_ nobody does.
-void Trainer::learn_norm(const CollectivePlan& plan, const OpContext& c) {
+// ZeRO's host reads the norm that it reduces; with clip_grad_norm_ nobody does.
+bool Trainer::learns_norm(const OpContext& c) const {
   static const Name norm("norm_all_reduce");
   static const Name clip("clip.no-host-read");
-  if (c.op->verb != norm || c.op->rule == clip) return;
+  if (std::holds_alternative<CoefficientPlan>(plan_of(c))) return true;
+  return c.op->verb == norm && c.op->rule != clip;
+}
+
+void Trainer::learn_norm(const CollectivePlan& plan, const OpContext& c) {
+  if (!learns_norm(c)) return;
   double value = 0;
   read(&value, c.memory[plan.receive] + plan.receive_at, c.op->dtype, 0, 1, name_of(c));
   state_of(c).norms.push_back(value / loss_scale_ / loss_scale_);

@@ -11,23 +11,25 @@
 
 namespace stepcast::runtime {
 
-// Its operands lie from the beginning of the device's room on.
+// What it reads lies from the beginning of the device's random numbers on, what it writes from that
+// of the room for results.
 struct GpuKernel {
   KernelKind kind = KernelKind::memory;
   std::string label;
-  std::byte* room = nullptr;
-  std::byte* workspace = nullptr;
-  Bytes room_size = 0;
+  struct Operand {
+    bool result = false;  // of an earlier product
+    Bytes at = 0;
+  };
   // gemm, convolution: one product; unfused attention: several, with softmaxes between
   struct Product {
     cuda::LtProduct plan;
-    Bytes a = 0, b = 0, c = 0;  // offsets
+    Operand a, b;
+    Bytes c = 0;
   };
   std::vector<Product> products;
   std::int64_t softmax_rows = 0, softmax_columns = 0, square = 0;  // 0: none
   bool causal = false;
   cuda::Type type = cuda::Type::bf16;
-  Bytes scores = 0;
   // fused attention
   bool fused = false;
   cuda::SdpaPlan sdpa;
@@ -52,7 +54,7 @@ class CudaKernels : public runtime::GpuKernels {
   CudaKernels(std::shared_ptr<CublasLt> cublas, std::shared_ptr<Cudnn> cudnn, std::string no_cudnn)
       : cublas_(std::move(cublas)), cudnn_(std::move(cudnn)), no_cudnn_(std::move(no_cudnn)) {}
 
-  void room(Bytes size) override {
+  void room(Room size) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     grow(mine(), size);
   }
@@ -91,9 +93,6 @@ class CudaKernels : public runtime::GpuKernels {
         made.written = kernel.bytes_written / made.launches;
         break;
     }
-    made.room = device.room;
-    made.room_size = device.size;
-    made.workspace = device.workspace;
     device.kernels.emplace(shape, &made);
     return &made;
   }
@@ -102,15 +101,18 @@ class CudaKernels : public runtime::GpuKernels {
 
   void launch(GpuKernel* kernel, GpuStream* on) override {
     const auto stream = stream_of(on);
-    if (kernel->kind == KernelKind::memory) return stream_through(*kernel, stream);
-    if (kernel->fused) return cudnn_->launch(kernel->sdpa, stream, kernel->room);
+    const Device& device = here();
+    if (kernel->kind == KernelKind::memory) return stream_through(*kernel, device, stream);
+    if (kernel->fused) return cudnn_->launch(kernel->sdpa, stream, device.random, device.results);
+    const auto at = [&](GpuKernel::Operand operand) {
+      return (operand.result ? device.results : device.random) + operand.at;
+    };
     for (std::size_t i = 0; i < kernel->products.size(); ++i) {
       const GpuKernel::Product& p = kernel->products[i];
-      cublas_->launch(p.plan, stream, kernel->room + p.a, kernel->room + p.b, kernel->room + p.c,
-                      kernel->workspace);
+      cublas_->launch(p.plan, stream, at(p.a), at(p.b), device.results + p.c, device.workspace);
       if (i != 0 || kernel->softmax_rows == 0) continue;
-      softmax_rows(stream, kernel->room + kernel->scores, kernel->softmax_rows,
-                   kernel->softmax_columns, kernel->type, kernel->causal, kernel->square);
+      softmax_rows(stream, device.results + p.c, kernel->softmax_rows, kernel->softmax_columns,
+                   kernel->type, kernel->causal, kernel->square);
       check(cudaGetLastError(), "softmax");
     }
   }
@@ -119,9 +121,10 @@ class CudaKernels : public runtime::GpuKernels {
   using Shape = std::tuple<int, int, bool, bool, std::int64_t, std::int64_t, std::int64_t,
                            std::int64_t, std::int64_t, std::int64_t, Bytes, Bytes, int>;
   struct Device {
-    std::byte* room = nullptr;
+    std::byte* random = nullptr;
+    std::byte* results = nullptr;
     std::byte* workspace = nullptr;
-    Bytes size = 0;
+    Room size;
     std::deque<GpuKernel> all;
     std::map<Shape, GpuKernel*> kernels;
   };
@@ -132,30 +135,36 @@ class CudaKernels : public runtime::GpuKernels {
     return devices_[device];
   }
 
-  // Random numbers everywhere: zeros are multiplied with less power, and so at a higher clock.
-  void grow(Device& device, Bytes size) {
-    void* memory = nullptr;
+  // Other ranks of this process have devices of their own, which they may be adding.
+  const Device& here() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return mine();
+  }
+
+  void grow(Device& device, Room size) {
     if (device.workspace == nullptr) {
-      CUDA_CHECK(cudaMalloc(&memory, CublasLt::workspace_bytes));
-      device.workspace = static_cast<std::byte*>(memory);
+      Bytes none = 0;
+      grow(device.workspace, none, CublasLt::workspace_bytes);
     }
+    if (grow(device.random, device.size.read, size.read)) {
+      random_operands(nullptr, device.random, device.size.read / 2, 1);
+      check(cudaGetLastError(), "random_operands");
+      CUDA_CHECK(cudaDeviceSynchronize());
+    }
+    grow(device.results, device.size.written, size.written);
+  }
+  static bool grow(std::byte*& memory, Bytes& now, Bytes size) {
     size = round_up(std::max<Bytes>(size, 1 << 20), alignment);
-    if (size <= device.size) return;
+    if (size <= now) return false;
     CUDA_CHECK(cudaDeviceSynchronize());
-    if (device.room != nullptr) CUDA_CHECK(cudaFree(device.room));
-    device.room = nullptr;
-    device.size = 0;
-    check(cudaMalloc(&memory, static_cast<std::size_t>(size)),
-          "cudaMalloc of the kernels' operands");
-    device.room = static_cast<std::byte*>(memory);
-    device.size = size;
-    random_numbers(nullptr, memory, size / 2, Type::bf16, 1);
-    check(cudaGetLastError(), "random_numbers");
-    CUDA_CHECK(cudaDeviceSynchronize());
-    for (GpuKernel& kernel : device.all) {
-      kernel.room = device.room;
-      kernel.room_size = device.size;
-    }
+    if (memory != nullptr) CUDA_CHECK(cudaFree(memory));
+    memory = nullptr;
+    now = 0;
+    void* made = nullptr;
+    check(cudaMalloc(&made, static_cast<std::size_t>(size)), "cudaMalloc of the kernels' operands");
+    memory = static_cast<std::byte*>(made);
+    now = size;
+    return true;
   }
 
   void product(GpuKernel& made, Device& device, const Kernel& k) {
@@ -164,8 +173,9 @@ class CudaKernels : public runtime::GpuKernels {
     const Bytes a = round_up(size * k.batch * k.m * k.k, alignment);
     const Bytes b = round_up(size * k.batch * k.k * k.n, alignment);
     const Bytes c = (k.dtype == Dtype::fp8 ? 2 : size) * k.batch * k.m * k.n;
-    made.products.push_back({cublas_->plan(k.dtype, false, k.m, k.n, k.k, k.batch), 0, a, a + b});
-    grow(device, a + b + c);
+    made.products.push_back(
+        {cublas_->plan(k.dtype, false, k.m, k.n, k.k, k.batch), {false, 0}, {false, a}, 0});
+    grow(device, {a + b, c});
   }
 
   void attention(GpuKernel& made, Device& device, const Kernel& k) {
@@ -175,7 +185,7 @@ class CudaKernels : public runtime::GpuKernels {
         made.sdpa = cudnn_->plan(k);
         made.fused = true;
         made.label = k.causal ? "cuDNN SDPA on half of the keys" : "cuDNN SDPA";
-        grow(device, Cudnn::bytes_of(made.sdpa));
+        grow(device, Cudnn::room_of(made.sdpa));
         return;
       } catch (const GpuError& no) {
         why = no.what();
@@ -193,42 +203,44 @@ class CudaKernels : public runtime::GpuKernels {
     const Bytes q = round_up(size * batch * k.m * k.k, alignment);
     const Bytes key = round_up(size * batch * k.n * k.k, alignment);
     const Bytes scores = round_up(size * batch * k.m * k.n, alignment);
-    const Bytes at_k = q;
-    const Bytes at_v = q + key;
-    const Bytes at_o = q + 2 * key;
-    made.scores = 2 * q + 2 * key;
+    const GpuKernel::Operand at_q{false, 0};
+    const GpuKernel::Operand at_k{false, q};
+    const GpuKernel::Operand at_v{false, q + key};
+    const GpuKernel::Operand at_do{false, q + 2 * key};
+    const GpuKernel::Operand at_s{true, 0};
+    const GpuKernel::Operand at_dp{true, scores};
+    const Bytes behind_s = scores;       // O
+    const Bytes behind_dp = 2 * scores;  // dQ, dK, dV
     made.softmax_rows = batch * k.m;
     made.softmax_columns = k.n;
     made.square = k.m;
     made.causal = k.causal;
     const auto add = [&](bool transposed, std::int64_t m, std::int64_t n, std::int64_t inner,
-                         Bytes a, Bytes b, Bytes c) {
+                         GpuKernel::Operand a, GpuKernel::Operand b, Bytes c) {
       made.products.push_back({cublas_->plan(k.dtype, transposed, m, n, inner, batch), a, b, c});
     };
-    add(true, k.m, k.n, k.k, 0, at_k, made.scores);  // S
+    add(true, k.m, k.n, k.k, at_q, at_k, 0);  // S
     if (k.kind == KernelKind::attention_forward) {
-      add(false, k.m, k.k, k.n, made.scores, at_v, at_o);  // O
-      grow(device, made.scores + scores);
+      add(false, k.m, k.k, k.n, at_s, at_v, behind_s);  // O
+      grow(device, {q + 2 * key, scores + q});
       return;
     }
-    const Bytes at_dp = made.scores + scores;
-    add(false, k.n, k.k, k.m, made.scores, at_o, at_v);  // dV
-    add(true, k.m, k.n, k.k, at_o, at_v, at_dp);         // dP
-    add(false, k.m, k.k, k.n, at_dp, at_k, at_o);        // dQ
-    add(false, k.n, k.k, k.m, at_dp, 0, at_k);           // dK
-    grow(device, at_dp + scores);
+    add(false, k.n, k.k, k.m, at_s, at_do, behind_dp);            // dV
+    add(true, k.m, k.n, k.k, at_do, at_v, scores);                // dP
+    add(false, k.m, k.k, k.n, at_dp, at_k, behind_dp + key);      // dQ
+    add(false, k.n, k.k, k.m, at_dp, at_q, behind_dp + key + q);  // dK
+    grow(device, {2 * q + 2 * key, 2 * scores + 2 * key + q});
   }
 
   // In pieces where the room is smaller than the kernel: what L2 keeps of gigabytes is nothing.
-  void stream_through(const GpuKernel& kernel, cudaStream_t stream) const {
-    const Bytes half = kernel.room_size / 2 / alignment * alignment;
+  static void stream_through(const GpuKernel& kernel, const Device& device, cudaStream_t stream) {
     for (int i = 0; i < kernel.launches; ++i) {
       Bytes read = kernel.read;
       Bytes written = kernel.written;
       do {
-        const Bytes r = std::min(read, half);
-        const Bytes w = std::min(written, half);
-        stream_bytes(stream, kernel.room, r, kernel.room + half, w);
+        const Bytes r = std::min(read, device.size.read);
+        const Bytes w = std::min(written, device.size.written);
+        stream_bytes(stream, device.random, r, device.results, w);
         check(cudaGetLastError(), "stream_bytes");
         read -= r;
         written -= w;

@@ -1,5 +1,5 @@
 #pragma once
-// GpuKernels by cuBLASLt, cuDNN and small_kernels.cu.
+// GpuKernels by cuBLASLt, cuDNN and small kernels (small_kernels.hpp).
 
 #include <memory>
 

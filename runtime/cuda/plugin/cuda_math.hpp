@@ -1,5 +1,5 @@
 #pragma once
-// GpuMath by cuBLAS and small_kernels.cu.
+// GpuMath by cuBLAS and small kernels (small_kernels.hpp).
 
 #include <memory>
 

@@ -178,34 +178,39 @@ SdpaPlan Cudnn::plan([[maybe_unused]] const Kernel& a) {
 #endif
 }
 
-std::int64_t Cudnn::bytes_of(const SdpaPlan& p) {
-  return 4 * rounded(p.queries) + 4 * rounded(p.keys) + rounded(p.statistics) +
-         rounded(p.workspace);
+runtime::GpuKernels::Room Cudnn::room_of(const SdpaPlan& p) {
+  const Bytes query = rounded(p.queries);
+  const Bytes key = rounded(p.keys);
+  const Bytes rows = rounded(p.statistics);
+  const Bytes workspace = rounded(p.workspace);
+  if (!p.backward) return {query + 2 * key, query + rows + workspace};
+  return {3 * query + 2 * key + rows, query + 2 * key + workspace};
 }
 
-void Cudnn::launch(const SdpaPlan& p, cudaStream_t stream, std::byte* memory) {
-  const auto next = [&](std::int64_t bytes) {
-    std::byte* at = memory;
-    memory += rounded(bytes);
-    return static_cast<void*>(at);
+void Cudnn::launch(const SdpaPlan& p, cudaStream_t stream, std::byte* read, std::byte* written) {
+  std::vector<std::int64_t> ids;
+  std::vector<void*> places;
+  const auto lay = [&](Id id, std::int64_t bytes, std::byte*& next) {
+    ids.push_back(id);
+    places.push_back(next);
+    next += rounded(bytes);
   };
-  void* const at_q = next(p.queries);
-  void* const at_k = next(p.keys);
-  void* const at_v = next(p.keys);
-  void* const at_o = next(p.queries);
-  void* const at_dq = next(p.queries);
-  void* const at_dk = next(p.keys);
-  void* const at_dv = next(p.keys);
-  void* const at_do = next(p.queries);
-  void* const at_statistics = next(p.statistics);
-  void* workspace = memory;
-  float factor = 0.125F;  // its value does not change the time
-  std::vector<std::int64_t> ids{q, k, v, o, statistics, scale};
-  std::vector<void*> places{at_q, at_k, at_v, at_o, at_statistics, &factor};
+  lay(q, p.queries, read);
+  lay(k, p.keys, read);
+  lay(v, p.keys, read);
+  std::byte*& other = p.backward ? read : written;
+  lay(o, p.queries, other);
+  lay(statistics, p.statistics, other);
   if (p.backward) {
-    ids.insert(ids.end(), {dq, dk, dv, d_o});
-    places.insert(places.end(), {at_dq, at_dk, at_dv, at_do});
+    lay(d_o, p.queries, read);
+    lay(dq, p.queries, written);
+    lay(dk, p.keys, written);
+    lay(dv, p.keys, written);
   }
+  float factor = 0.125F;  // its value does not change the time
+  ids.push_back(scale);
+  places.push_back(&factor);
+  void* workspace = written;
   const Descriptor pack = make(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, "variant pack");
   const auto count = static_cast<std::int64_t>(ids.size());
   set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids.data());

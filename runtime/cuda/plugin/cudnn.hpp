@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/kernel.hpp"
+#include "runtime/cuda/kernels.hpp"
 #include "runtime/cuda/library.hpp"
 
 #if __has_include(<cudnn.h>)
@@ -42,10 +43,11 @@ class Cudnn {
   std::string version() const;
   // Throws GpuError where it cannot.
   SdpaPlan plan(const Kernel& attention);
-  // `memory` holds q, k, v, o, dq, dk, dv, do, statistics one after another, each at a multiple of
-  // 256 bytes, then the workspace.
-  void launch(const SdpaPlan& plan, cudaStream_t stream, std::byte* memory);
-  static std::int64_t bytes_of(const SdpaPlan& plan);
+  // What is read and what is written lie in two memories, each tensor at a multiple of 256 bytes:
+  // forward q, k, v and o, statistics; backward q, k, v, o, do, statistics and dq, dk, dv. The
+  // workspace follows the results.
+  void launch(const SdpaPlan& plan, cudaStream_t stream, std::byte* read, std::byte* written);
+  static runtime::GpuKernels::Room room_of(const SdpaPlan& plan);
 
  private:
   using Descriptor = cudnnBackendDescriptor_t;
@@ -77,8 +79,8 @@ class Cudnn {
   Cudnn() { throw runtime::GpuError("this build is without it"); }
   std::string version() const { return {}; }
   SdpaPlan plan(const Kernel&) { return {}; }
-  void launch(const SdpaPlan&, cudaStream_t, std::byte*) {}
-  static std::int64_t bytes_of(const SdpaPlan&) { return 0; }
+  void launch(const SdpaPlan&, cudaStream_t, std::byte*, std::byte*) {}
+  static runtime::GpuKernels::Room room_of(const SdpaPlan&) { return {}; }
 };
 #endif
 

@@ -2,9 +2,10 @@
 
 #include <nccl.h>
 
-#include <climits>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "runtime/cuda/library.hpp"
 #include "runtime/cuda/plugin/check.hpp"
@@ -17,6 +18,7 @@ namespace stepcast::runtime {
 
 struct GpuComm {
   ncclComm_t comm = nullptr;  // NCCL may write it after the call that made it
+  std::string name;           // NCCL keeps the pointer
   int ranks = 0;              // 0: ask
   int rank = -1;
 };
@@ -113,15 +115,15 @@ class Nccl : public runtime::GpuCollectives {
     ncclUniqueId unique{};
     if (id.size() != sizeof(unique.internal)) throw GpuError("NCCL's unique id has a wrong size");
     std::memcpy(unique.internal, id.data(), id.size());
-    ncclConfig_t config = config_of(options);
     auto comm = std::make_unique<GpuComm>();
+    ncclConfig_t config = config_of(options, *comm);
     check(init_(&comm->comm, ranks, unique, rank, &config), "ncclCommInitRankConfig", nullptr);
     return comm.release();
   }
 
   GpuComm* split(GpuComm* parent, int color, int key, const CommOptions& options) override {
-    ncclConfig_t config = config_of(options);
     auto comm = std::make_unique<GpuComm>();
+    ncclConfig_t config = config_of(options, *comm);
     check(split_(parent->comm, color, key, &comm->comm, &config), "ncclCommSplit", parent);
     return comm.release();
   }
@@ -179,10 +181,20 @@ class Nccl : public runtime::GpuCollectives {
 
   void end(GpuComm* comm) noexcept override {
     if (comm->comm != nullptr) {
-      // A flush that all ranks take part in; destroy waits for it.
+      // A flush that all ranks take part in; destroy waits for it. A peer that dies now must not
+      // hold up who has its results already.
+      using Clock = std::chrono::steady_clock;
+      const auto until = Clock::now() + std::chrono::seconds(10);
       finalize_(comm->comm);
-      while (state(comm) == CommState::in_progress) continue;
-      destroy_(comm->comm);
+      CommState now = state(comm);
+      for (; now == CommState::in_progress && Clock::now() < until; now = state(comm)) {
+        std::this_thread::yield();
+      }
+      if (now == CommState::ready) {
+        destroy_(comm->comm);
+      } else {
+        abort_(comm->comm);
+      }
     }
     delete comm;
   }
@@ -211,13 +223,14 @@ class Nccl : public runtime::GpuCollectives {
     return text;
   }
 
-  static ncclConfig_t config_of(const CommOptions& options) {
+  static ncclConfig_t config_of(const CommOptions& options, [[maybe_unused]] GpuComm& comm) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     if (options.min_ctas > 0) config.minCTAs = options.min_ctas;
     if (options.max_ctas > 0) config.maxCTAs = options.max_ctas;
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
-    config.commName = options.name.c_str();  // an older library does not read so far
+    comm.name = options.name;
+    config.commName = comm.name.c_str();  // an older library does not read so far
 #endif
     return config;
   }
@@ -273,6 +286,10 @@ std::unique_ptr<runtime::GpuCollectives> open_nccl() {
   // Several communicators on a GPU: launches are ordered as the host calls (2.26 and later read
   // it).
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  // All connections are made with the communicator (2.22 and later make them at the first
+  // collective): there a missing peer is named as one that has not come, and the first step takes
+  // what the others take.
+  setenv("NCCL_RUNTIME_CONNECT", "0", 0);
   return std::make_unique<Nccl>();
 }
 

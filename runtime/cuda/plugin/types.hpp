@@ -23,6 +23,9 @@ inline Type type_of(Dtype dtype) {
 inline At at(const runtime::GpuPlace& place) {
   return {place.memory, type_of(place.dtype), place.at};
 }
+inline Factor factor_of(const runtime::GpuFactor& factor) {
+  return {factor.number, at(factor.times)};
+}
 inline Fault fault_of(const runtime::FaultCell& cell) {
   return {reinterpret_cast<unsigned long long*>(cell.cell),
           static_cast<unsigned long long>(cell.number)};

@@ -151,7 +151,8 @@ class FakeGpu : public Gpu {
   std::byte* allocate(Bytes size) override {
     const std::lock_guard<std::mutex> lock(c_.mutex_);
     if (current->used + size > c_.memory_of_gpu) throw OutOfGpuMemory("cudaMalloc: out of memory");
-    auto bytes = std::make_unique<std::byte[]>(static_cast<std::size_t>(size));
+    // Not written to: what nobody touches of a large model is never there.
+    std::unique_ptr<std::byte[]> bytes(new std::byte[static_cast<std::size_t>(size)]);
     std::byte* at = bytes.get();
     current->memory.emplace(at, std::pair{std::move(bytes), size});
     current->used += size;
@@ -332,7 +333,7 @@ class FakeNccl : public GpuCollectives {
 class FakeKernels : public GpuKernels {
  public:
   explicit FakeKernels(FakeGpu& gpu) : gpu_(gpu) {}
-  void room(Bytes) override {}
+  void room(Room) override {}
   GpuKernel* prepare(const Kernel& kernel) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     kernels_.push_back(std::make_unique<GpuKernel>(GpuKernel{kernel}));

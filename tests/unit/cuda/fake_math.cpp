@@ -31,7 +31,7 @@ double get(GpuPlace p, std::int64_t i, FaultCell fault) {
     return static_cast<double>(load<Stored>(p.memory, p.at + i));
   });
 }
-void set(GpuPlace p, std::int64_t i, double value) {
+void put(GpuPlace p, std::int64_t i, double value) {
   visit(p.dtype, [&](auto stored) {
     using Stored = decltype(stored);
     store<Stored>(p.memory, p.at + i, static_cast<typename Number<Stored>::Real>(value));
@@ -67,15 +67,55 @@ std::vector<std::int64_t> ids_of(const std::int64_t* ids, std::int64_t tokens,
   return list;
 }
 
+std::vector<std::int64_t> labels_of(const std::int64_t* labels, std::int64_t tokens,
+                                    std::int64_t vocabulary, FaultCell fault) {
+  std::vector<std::int64_t> list(labels, labels + tokens);
+  for (std::int64_t& label : list) {
+    if (label == ignored_label || (label >= 0 && label < vocabulary)) continue;
+    leave(fault);
+    label = 0;
+  }
+  return list;
+}
+
 }  // namespace
 
 void FakeMath::move(GpuStream* stream, GpuPlace from, GpuPlace to, std::int64_t count,
-                    double factor, bool add, FaultCell fault) {
+                    GpuFactor factor, bool add, FaultCell fault) {
+  push_(stream, [=] {
+    const bool times = factor.times.memory != nullptr;
+    const double by = factor.number * (times ? get(factor.times, 0, fault) : 1);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double x = get(from, i, fault) * by;
+      put(to, i, add ? x + get(to, i, fault) : x);
+    }
+  });
+}
+
+void FakeMath::set(GpuStream* stream, GpuPlace to, std::int64_t count, double value) {
+  push_(stream, [=] {
+    for (std::int64_t i = 0; i < count; ++i) put(to, i, value);
+  });
+}
+
+void FakeMath::expect(GpuStream* stream, GpuPlace from, std::int64_t count, double least,
+                      double most, FaultCell fault) {
   push_(stream, [=] {
     for (std::int64_t i = 0; i < count; ++i) {
-      const double x = get(from, i, fault) * factor;
-      set(to, i, add ? x + get(to, i, fault) : x);
+      const double x = get(from, i, fault);
+      if (!(x >= least && x <= most)) leave(fault);
     }
+  });
+}
+
+void FakeMath::square_roots(GpuStream* stream, double* x, std::int64_t count) {
+  push_(stream, [=] { std::transform(x, x + count, x, [](double y) { return std::sqrt(y); }); });
+}
+
+void FakeMath::clip_coefficient(GpuStream* stream, GpuPlace squares, double max_norm,
+                                FaultCell fault) {
+  push_(stream, [=] {
+    put(squares, 0, std::min(1.0, max_norm / (std::sqrt(get(squares, 0, fault)) + 1e-6)));
   });
 }
 
@@ -97,10 +137,24 @@ void FakeMath::adamw(GpuStream* stream, std::int64_t count, GpuPlace gradient, G
       const double m = s.beta1 * get(first, i, fault) + (1 - s.beta1) * g;
       const double v = s.beta2 * get(second, i, fault) + (1 - s.beta2) * g * g;
       p -= s.rate * (m / s.correct1) / (std::sqrt(v / s.correct2) + s.epsilon);
-      set(first, i, m);
-      set(second, i, v);
-      if (master.memory != nullptr) set(master, i, p);
-      if (parameter.memory != nullptr) set(parameter, i, p);
+      put(first, i, m);
+      put(second, i, v);
+      if (master.memory != nullptr) put(master, i, p);
+      if (parameter.memory != nullptr) put(parameter, i, p);
+    }
+  });
+}
+
+void FakeMath::sgd(GpuStream* stream, std::int64_t count, GpuPlace gradient, GpuPlace parameter,
+                   GpuPlace momenta, GpuPlace master, const SgdStep& s, FaultCell fault) {
+  push_(stream, [=] {
+    for (std::int64_t i = 0; i < count; ++i) {
+      double m = get(gradient, i, fault);
+      if (momenta.memory != nullptr) m += s.momentum * get(momenta, i, fault);
+      if (momenta.memory != nullptr) put(momenta, i, m);
+      const double p = get(master.memory != nullptr ? master : parameter, i, fault) - s.rate * m;
+      if (master.memory != nullptr) put(master, i, p);
+      if (parameter.memory != nullptr) put(parameter, i, p);
     }
   });
 }
@@ -232,7 +286,50 @@ void FakeMath::cross_entropy(GpuStream* stream, bool wide, std::byte* logits,
   push_(stream, [=] {
     with(wide, [&](auto real) {
       auto all = values<decltype(real)>(logits, tokens * vocabulary);
-      *loss += runtime::cross_entropy(all, ids_of(labels, tokens, vocabulary, fault), vocabulary);
+      *loss +=
+          runtime::cross_entropy(all, labels_of(labels, tokens, vocabulary, fault), vocabulary);
+      put_back(logits, all);
+    });
+  });
+}
+
+void FakeMath::log_sums(GpuStream* stream, bool wide, const std::byte* logits, std::int64_t tokens,
+                        std::int64_t vocabulary, std::byte* sums) {
+  push_(stream, [=] {
+    with(wide, [&](auto real) {
+      using Real = decltype(real);
+      const auto all = values<Real>(logits, tokens * vocabulary);
+      Values<Real> kept;
+      for (std::int64_t t = 0; t < tokens; ++t) {
+        const auto row = all.begin() + t * vocabulary;
+        const Real top = *std::max_element(row, row + vocabulary);
+        Real sum = 0;
+        for (auto x = row; x != row + vocabulary; ++x) sum += std::exp(*x - top);
+        kept.push_back(top + std::log(sum));
+      }
+      put_back(sums, kept);
+    });
+  });
+}
+
+void FakeMath::cross_entropy_gradient(GpuStream* stream, bool wide, std::byte* logits,
+                                      const std::byte* sums, const std::int64_t* labels,
+                                      std::int64_t tokens, std::int64_t vocabulary,
+                                      FaultCell fault) {
+  push_(stream, [=] {
+    with(wide, [&](auto real) {
+      using Real = decltype(real);
+      auto all = values<Real>(logits, tokens * vocabulary);
+      const auto kept = values<Real>(sums, tokens);
+      const auto list = labels_of(labels, tokens, vocabulary, fault);
+      const auto ignored = std::count(list.begin(), list.end(), ignored_label);
+      const Real weight = static_cast<Real>(tokens) / static_cast<Real>(tokens - ignored);
+      for (std::int64_t i = 0; i < tokens * vocabulary; ++i) {
+        const auto t = static_cast<std::size_t>(i / vocabulary);
+        Real& x = all[static_cast<std::size_t>(i)];
+        x = weight * (std::exp(x - kept[t]) - Real(list[t] == i % vocabulary ? 1 : 0));
+        if (list[t] == ignored_label) x = 0;
+      }
       put_back(logits, all);
     });
   });

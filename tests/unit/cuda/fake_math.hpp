@@ -13,13 +13,22 @@ class FakeMath : public runtime::GpuMath {
   explicit FakeMath(Push push) : push_(std::move(push)) {}
 
   void move(runtime::GpuStream*, runtime::GpuPlace from, runtime::GpuPlace to, std::int64_t count,
-            double factor, bool add, runtime::FaultCell fault) override;
+            runtime::GpuFactor factor, bool add, runtime::FaultCell fault) override;
+  void set(runtime::GpuStream*, runtime::GpuPlace to, std::int64_t count, double value) override;
+  void expect(runtime::GpuStream*, runtime::GpuPlace from, std::int64_t count, double least,
+              double most, runtime::FaultCell fault) override;
   void add_squares(runtime::GpuStream*, runtime::GpuPlace from, std::int64_t count, double* to,
                    runtime::FaultCell fault) override;
+  void square_roots(runtime::GpuStream*, double* x, std::int64_t count) override;
+  void clip_coefficient(runtime::GpuStream*, runtime::GpuPlace squares, double max_norm,
+                        runtime::FaultCell fault) override;
   void adamw(runtime::GpuStream*, std::int64_t count, runtime::GpuPlace gradient,
              runtime::GpuPlace parameter, runtime::GpuPlace first, runtime::GpuPlace second,
              runtime::GpuPlace master, const runtime::AdamStep& step,
              runtime::FaultCell fault) override;
+  void sgd(runtime::GpuStream*, std::int64_t count, runtime::GpuPlace gradient,
+           runtime::GpuPlace parameter, runtime::GpuPlace momenta, runtime::GpuPlace master,
+           const runtime::SgdStep& step, runtime::FaultCell fault) override;
   void gemm(runtime::GpuStream*, bool wide, bool a_transposed, bool b_transposed, std::int64_t m,
             std::int64_t n, std::int64_t k, const std::byte* a, const std::byte* b, bool add,
             std::byte* c) override;
@@ -42,6 +51,12 @@ class FakeMath : public runtime::GpuMath {
   void cross_entropy(runtime::GpuStream*, bool wide, std::byte* logits, const std::int64_t* labels,
                      std::int64_t tokens, std::int64_t vocabulary, double* loss,
                      runtime::FaultCell fault) override;
+  void log_sums(runtime::GpuStream*, bool wide, const std::byte* logits, std::int64_t tokens,
+                std::int64_t vocabulary, std::byte* sums) override;
+  void cross_entropy_gradient(runtime::GpuStream*, bool wide, std::byte* logits,
+                              const std::byte* sums, const std::int64_t* labels,
+                              std::int64_t tokens, std::int64_t vocabulary,
+                              runtime::FaultCell fault) override;
 
  private:
   Push push_;
