@@ -4,21 +4,27 @@
 // may be more ranks than cores, that a rank which waits leaves its core to others, and that a rank
 // gets time to say what it waited for before it is ended, and that a sweep lives without one.
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <net/if.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <stdexcept>
 #include <string_view>
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
+#include "cli/launch_hosts.hpp"
 
 namespace stepcast::cli {
 
@@ -41,6 +47,7 @@ std::vector<std::string> command_line(const Options& o, const std::vector<std::s
     add({"--oversubscribe"});
   } else {
     words.insert(words.end(), {"--host", o.hosts, "--map-by", "node"});
+    if (names_domains(o.hosts)) add({"--mca", "orte_keep_fqdn_hostnames", "1"});
   }
   add({"--bind-to", "none"});
   add({"--mca", "mpi_yield_when_idle", "1"});
@@ -62,38 +69,6 @@ std::vector<std::string> command_line(const Options& o, const std::vector<std::s
 }
 
 Where flag(const char* name) { return {.file = name, .line = 0, .key = ""}; }
-
-// NAME or NAME:SLOTS, with enough slots for all ranks; mpirun's own words name no flag.
-void check_hosts(const Options& o) {
-  static constexpr std::string_view letters =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
-  long slots = 0;
-  for (std::size_t at = 0; at <= o.hosts.size();) {
-    const std::size_t end = std::min(o.hosts.find(',', at), o.hosts.size());
-    const std::string host = o.hosts.substr(at, end - at);
-    const std::string name = host.substr(0, host.find(':'));
-    long number = 1;
-    if (name.size() < host.size()) {
-      const char* first = host.data() + name.size() + 1;
-      const auto [last, error] = std::from_chars(first, host.data() + host.size(), number);
-      if (error != std::errc{} || last != host.data() + host.size()) number = 0;
-    }
-    if (name.empty() || name.front() == '-' || number < 1 || number > 256 ||
-        name.find_first_not_of(letters) != std::string::npos) {
-      throw InputError(flag("--hosts"),
-                       fmt::format("'{}' is not accepted; accepted: names with slots from 1, as "
-                                   "a:2,b:2",
-                                   host.substr(0, 80)));
-    }
-    slots += number;
-    at = end + 1;
-  }
-  if (slots < o.ranks) {
-    throw InputError(flag("--hosts"), fmt::format("has {} slots for {} ranks; accepted: at least a "
-                                                  "slot a rank, as a:2,b:2",
-                                                  slots, o.ranks));
-  }
-}
 
 // mpirun says nothing of an interface that is not there, and may hang. Other hosts' are theirs.
 void check_network(const Options& o) {
@@ -132,6 +107,65 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
+pid_t mpirun = -1;
+
+// Starts it and waits for its end; the wait status.
+int start(const std::vector<std::string>& words) {
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  // What does not start says why through here; the pipe of what starts is closed.
+  int why[2];
+  if (pipe2(why, O_CLOEXEC) != 0) throw std::runtime_error("launch: no pipe");
+  const pid_t here = getpid();
+  mpirun = fork();
+  if (mpirun < 0) throw std::runtime_error("launch: no process");
+  if (mpirun == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);  // nothing is left running when this process is killed
+    if (getppid() == here) execvp(argv[0], argv.data());
+    const int code = errno;
+    [[maybe_unused]] const auto told = write(why[1], &code, sizeof code);
+    _exit(127);
+  }
+  // What a terminal sends, mpirun has got as well, and a second time it would end at once.
+  struct sigaction hand_on {};
+  hand_on.sa_flags = SA_SIGINFO;
+  hand_on.sa_sigaction = [](int got, siginfo_t* info, void*) {
+    if (info->si_code == SI_USER) kill(mpirun, got);
+  };
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaction(signal, &hand_on, nullptr);
+  close(why[1]);
+  int code = 0;
+  ssize_t got = 0;
+  do {
+    got = read(why[0], &code, sizeof code);
+  } while (got < 0 && errno == EINTR);
+  close(why[0]);
+  int status = 0;
+  while (waitpid(mpirun, &status, 0) < 0 && errno == EINTR) continue;
+  if (got == sizeof code) {
+    throw InputError({.file = "mpirun", .line = 0, .key = ""},
+                     fmt::format("does not start: {}; Debian: apt-get install openmpi-bin",
+                                 std::strerror(code)));
+  }
+  return status;
+}
+
+// The ranks' own codes are 0 to 3. mpirun's are its own, or of a rank that a signal ended; the
+// other ranks have said what they waited for.
+int code_of(int status, bool on_hosts) {
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  if (code <= 3) return code;
+  std::string why = fmt::format("mpirun ended with code {}", code);
+  if (code > 128 && code < 128 + NSIG) {
+    why = fmt::format("a rank, or mpirun, was ended by signal {} ({})", code - 128,
+                      strsignal(code - 128));
+  } else if (on_hosts) {
+    why += ": one of --hosts does not let ssh in without a password, or has no program there";
+  }
+  throw std::runtime_error("launch: " + why);
+}
+
 int go(const Options& o, std::vector<std::string> rest) {
   if (!rest.empty() && rest.front() == "--") rest.erase(rest.begin());
   if (rest.empty()) {
@@ -142,7 +176,7 @@ int go(const Options& o, std::vector<std::string> rest) {
   if (std::find(known.begin(), known.end(), rest.front()) == known.end()) {
     throw not_accepted({.file = "launch", .line = 0, .key = ""}, rest.front(), known);
   }
-  if (!o.hosts.empty()) check_hosts(o);
+  if (!o.hosts.empty()) check_hosts(o.hosts, o.ranks);
   if (!o.network.empty() && o.hosts.empty()) check_network(o);
   const std::vector<std::string> words = command_line(o, rest);
   if (o.print_only) {
@@ -151,13 +185,11 @@ int go(const Options& o, std::vector<std::string> rest) {
     print(text + "\n");
     return 0;
   }
-  std::vector<char*> argv;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  execvp(argv[0], argv.data());
-  throw InputError(
-      {.file = "mpirun", .line = 0, .key = ""},
-      fmt::format("does not start: {}; Debian: apt-get install openmpi-bin", std::strerror(errno)));
+  // Who starts ranks in another way than by ssh knows its own names.
+  if (!o.hosts.empty() && std::getenv("OMPI_MCA_plm_rsh_agent") == nullptr) {
+    check_hosts_are_known(o.hosts);
+  }
+  return code_of(start(words), !o.hosts.empty());
 }
 
 Run add(CLI::App& command) {

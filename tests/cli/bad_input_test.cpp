@@ -64,6 +64,8 @@ TEST_CASE("wrong flags are refused with the flag, the value and what is accepted
       {"launch -n 2 --hosts a:0,b:2 --print run", {"--hosts", "'a:0'", "a:2,b:2"}},
       {"launch -n 2 --hosts 'a;b:2' --print run", {"--hosts", "'a;b:2'"}},
       {"launch -n 2 --hosts , --print run", {"--hosts", "''"}},
+      {"launch -n 2 --hosts nosuch.invalid:2 run",
+       {"--hosts: no host 'nosuch.invalid' is known here", "accepted: names or addresses"}},
       {"launch -n 4 --hosts a,b:2 --print run", {"--hosts", "3 slots for 4 ranks"}},
       {"run " + good.substr(good.find(' ') + 1) + " --steps 0", {"--steps", "0", "1 to"}},
       {"run " + good.substr(good.find(' ') + 1) + " --stretch 0", {"--stretch", "0", "1 to"}},

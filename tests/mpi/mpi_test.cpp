@@ -117,7 +117,7 @@ std::string after(int signal, int watchdog) {
   std::this_thread::sleep_for(std::chrono::seconds(2));
   for (const pid_t pid : ranks) kill(pid, signal);
   running.join();
-  CHECK(output.code != 0);
+  CHECK(output.code == 1);
   CHECK(processes(mark).empty());
   return output.err;
 }
@@ -133,6 +133,11 @@ TEST_CASE("a rank that is killed: the others say which collective waits for it, 
   CHECK(contains(said, "on communicator world"));
   CHECK(contains(said, "waits for rank 1"));
   CHECK(contains(said, "rank 1 does not answer"));
+  CHECK(contains(said, "stepcast: launch: a rank, or mpirun, was ended by signal 9 (Killed)\n"));
+  CHECK(!contains(said, "mpirun noticed"));
+  // Every line is the program's own.
+  std::istringstream lines(said);
+  for (std::string line; std::getline(lines, line);) CHECK(line.rfind("stepcast: ", 0) == 0);
 }
 
 TEST_CASE("a rank that is stopped: the others end within the timeout and name it") {
