@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "sim/collectives/collective_cost.hpp"
 
@@ -97,6 +99,27 @@ TEST_CASE("a collective takes the measured time where there is one") {
                                                Dtype::fp32, Reduction::none);
   CHECK_FALSE(miss.measured.has_value());
   CHECK(miss.provenance == Provenance::modelled);
+}
+
+TEST_CASE("a link is full at the highest rate that was measured on it, not at its label") {
+  CollectiveOptions options;
+  std::string slower = text;
+  slower.replace(slower.find("100, 400"), 8, "200, 400");
+  options.measured =
+      std::make_shared<const MeasuredTable>(MeasuredTable::from_text(slower, "m.toml"));
+  const Cluster cluster = make_cluster(load_machine("dgx-h100"), {.nodes = 2});
+  const Collectives collectives(cluster, {.replicate = 16, .shard = 1}, options);
+  const auto fullest = [&](Bytes bytes) {
+    const CollectiveCost cost = collectives.cost(Axis::world, CollectiveKind::all_reduce, bytes,
+                                                 Dtype::fp32, Reduction::sum);
+    double most = 0;
+    for (const LinkLoad& load : cost.loads) most = std::max(most, load.seconds);
+    return most;
+  };
+  // 4 MiB in 400 us is the best rate, so nothing else fits beside it, whatever the NIC's label says
+  // (20 us); a quarter of the bytes in half of the time leaves half of the link.
+  CHECK(fullest(4 << 20) == doctest::Approx(400e-6));
+  CHECK(fullest(1 << 20) == doctest::Approx(100e-6));
 }
 
 TEST_CASE(
