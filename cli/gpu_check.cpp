@@ -2,14 +2,16 @@
 // folder.
 //
 //   kernels      each call of training beside float64 on the host
-//   train        each strategy on one rank, float64: the parameters of the plain loop
+//   train        each strategy on one rank, float64: the parameters of the plain loop; with
+//                clipping, with SGD
+//   calibrate    what calibrate --quick measures of one rank, kernels first, as calibration.toml
+//   validate     a step of GPT-2 under each strategy, replayed with its true kernels, beside the
+//                forecast with the calibration and the one without: time, memory, what is to blame
 //   two ranks    two processes on this one GPU, as two hosts to NCCL (NCCL_HOSTID) over loopback:
 //                NCCL may refuse it, which is said and is no failure
-//   calibrate    what calibrate --quick measures of one rank, kernels first, as calibration.toml
-//   validate     a step of GPT-2, replayed with its true kernels, beside the forecast with the
-//   calibration
 //
-// Checks that have not begun after seven minutes are left out, and said.
+// In the order of their worth: checks that have not begun after seven minutes are left out, and
+// said. Results are written after each.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -62,7 +64,11 @@ struct Outcome {
   std::string text;
 };
 
-// The catalog's machine whose GPU this is, so that forecasts speak of the right one.
+const std::vector<std::string> strategies{"dp",    "ddp",   "zero1", "zero2",
+                                          "zero3", "fsdp1", "fsdp2", "hsdp"};
+
+// The catalog's machine whose GPU this is, so that forecasts speak of the right one; empty where
+// none has it.
 std::string machine_of(const std::string& device) {
   const std::pair<const char*, const char*> known[] = {
       {"GH200", "gh200-1x"}, {"H200", "dgx-h200"},    {"H100", "dgx-h100"},
@@ -71,7 +77,7 @@ std::string machine_of(const std::string& device) {
   for (const auto& [part, machine] : known) {
     if (device.find(part) != std::string::npos) return machine;
   }
-  return "dgx-h100";
+  return {};
 }
 
 Scenario scenario(const std::string& model, const std::string& machine,
@@ -81,6 +87,7 @@ Scenario scenario(const std::string& model, const std::string& machine,
   s.cluster = machine;
   s.gpus = 1;
   s.strategy = strategy;
+  if (strategy == "hsdp") s.shard_group = 1;
   return s;
 }
 
@@ -92,22 +99,29 @@ class Checks {
       : folder_(options.output), tables_(std::move(tables)) {
     gpu_ = tables_.gpu->info(0);
     machine_ = machine_of(gpu_.name);
+    known_ = !machine_.empty();
+    if (!known_) machine_ = "dgx-h100";
   }
 
   int run() {
     fs::create_directories(folder_);
     print(fmt::format("{}, compute capability {}.{}; {}\n", gpu_.name, gpu_.major, gpu_.minor,
                       fmt::join(tables_.software, ", ")));
+    print(known_ ? fmt::format("forecasts speak of a GPU of the catalog's {}\n", machine_)
+                 : fmt::format("no machine of the catalog has this GPU: forecasts without the "
+                               "calibration speak of {}\n",
+                               machine_));
     check("kernels against float64", [&] { return kernels(); });
-    for (const char* strategy : {"ddp", "fsdp1", "fsdp2", "zero2", "zero3"}) {
-      check(fmt::format("train, {}, one rank", strategy), [&] { return train(strategy); });
+    for (const std::string& strategy : strategies) {
+      check(fmt::format("train, {}, one rank", strategy), [&] { return train(strategy, {}); });
     }
-    check("train, two processes on this GPU", [&] { return two_ranks(); });
+    check("train, fsdp2, clipped SGD", [&] { return train("fsdp2", "sgd-momentum"); });
     check("calibrate --quick", [&] { return calibrate_quick(); });
-    for (const char* strategy : {"ddp", "fsdp2"}) {
+    for (const std::string& strategy : strategies) {
       check(fmt::format("validate gpt2, {}, one rank", strategy),
             [&] { return validate(strategy); });
     }
+    check("train, two processes on this GPU", [&] { return two_ranks(); });
     write();
     print(fmt::format("\n{} of {} checks failed; results in {}\n", failed_, results_.size(),
                       folder_.string()));
@@ -163,19 +177,23 @@ class Checks {
             fmt::format("{} calls, {} wrong{}", checks.size(), failed, worst)};
   }
 
-  Outcome train(const std::string& strategy) {
+  // Clipped where an optimizer is named.
+  Outcome train(const std::string& strategy, const std::optional<std::string>& optimizer) {
+    if (tables_.math == nullptr) return {Outcome::How::failed, tables_.no_math};
     Scenario s = scenario("residual-mlp", machine_, strategy);
     s.precision = "fp32";
     s.micro_batch = 4;
     s.accumulation = 2;
     s.seq_len = 8;
+    s.optimizer = optimizer;
+    if (optimizer) s.clip_grad_norm = true;
     RunCommandOptions options;
     options.float64 = true;
     const Forecast f = forecast(s, {.search_change = false});
     const TrainSetup setup = train_setup(options, s, f);
     runtime::GpuTrainer work(setup.schedule, setup.shape, setup.data, tables_);
     const runtime::Trained one_rank = setup.one_rank();
-    work.compare_with(one_rank.parameters);
+    work.compare_with(one_rank.parameters, setup.shares);
     runtime::GpuExecuteOptions how;
     how.steps = work.executed_steps();
     const auto run = runtime::execute_on_gpus(setup.schedule, work, tables_, how);
@@ -308,6 +326,7 @@ class Checks {
   Outcome validate(const std::string& strategy) {
     if (tables_.kernels == nullptr) return {Outcome::How::failed, tables_.no_kernels};
     Scenario s = gpt2(strategy);
+    const Seconds catalog_alone = forecast(s, {.search_change = false}).report.step_time;
     if (fs::exists(calibration())) s.calibration = calibration();
     const Forecast f = forecast(s, {.search_change = false});
     runtime::GpuReplay work(f.schedule, durations_of(f.schedule, f.costs), tables_);
@@ -318,9 +337,17 @@ class Checks {
     write_file(stem + ".json", to_json(c));
     write_file(stem + "-trace.json", both_as_trace(f, run.timeline));
     return {Outcome::How::passed,
-            fmt::format("{} a step, forecast {} ({:+.1f} %); {}", human_seconds(c.step.measured),
-                        human_seconds(c.step.forecast), 100 * c.step.error(),
+            fmt::format("{} a step, forecast {} ({:+.1f} %), by the catalog alone {}; {}{}",
+                        human_seconds(c.step.measured), human_seconds(c.step.forecast),
+                        100 * c.step.error(), human_seconds(catalog_alone), memory_of(c),
                         fmt::join(work.labels(), ", "))};
+  }
+
+  static std::string memory_of(const Comparison& c) {
+    if (c.memory.empty()) return {};
+    const ComparedNumber& peak = c.memory.front();
+    return fmt::format("{} {}, forecast {}; ", peak.name, human_bytes(peak.measured),
+                       human_bytes(peak.forecast));
   }
 
   std::string calibration() const { return (folder_ / "calibration.toml").string(); }
@@ -330,6 +357,7 @@ class Checks {
     json["schema"] = "stepcast.gpu-check/1";
     json["version"] = std::string(version());
     json["gpu"] = gpu_.name;
+    json["forecast_machine"] = machine_;
     json["compute_capability"] = fmt::format("{}.{}", gpu_.major, gpu_.minor);
     json["software"] = tables_.software;
     json["failed"] = failed_;
@@ -341,6 +369,7 @@ class Checks {
   runtime::GpuTables tables_;
   runtime::GpuInfo gpu_;
   std::string machine_;
+  bool known_ = false;  // the catalog has a machine with this GPU
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::vector<nlohmann::ordered_json> results_;
   std::vector<int> codes_;
