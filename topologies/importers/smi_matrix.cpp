@@ -62,6 +62,11 @@ bool is_affinity_title(const std::string& word) {
   return word == "CPU" || word == "NUMA" || word == "GPU" || word == "Affinity" || word == "ID";
 }
 
+// "0-31,64-95", "N/A".
+bool is_affinity(const std::string& word) {
+  return word == "N/A" || word.find_first_not_of("0123456789-,") == std::string::npos;
+}
+
 // "GPU3", "NIC0", "mlx5_bond_0", "rdmap16s27".
 bool is_device(const std::string& word) {
   const auto letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
@@ -145,9 +150,11 @@ class MatrixReader {
       row_ = row;
       row_line_ = number;
       rows_begun_ = true;
+      affinities_ = 0;
       words.erase(words.begin());
       take_cells(words);
-    } else if (row_ && m_.cells[*row_].size() < m_.names.size() && parse_cell(words[0])) {
+    } else if (row_ && (m_.cells[*row_].size() < m_.names.size() ? parse_cell(words[0]).has_value()
+                                                                 : is_affinity(words[0]))) {
       take_cells(words);
     } else if (!rows_begun_ && !titles_end_ &&
                (is_affinity_title(words[0]) || is_device(words[0]))) {
@@ -213,7 +220,7 @@ class MatrixReader {
       }
       cells.push_back(*cell);
     }
-    for (std::size_t n = 0; at < words.size() && n < 2; ++at, ++n) {
+    for (; at < words.size() && affinities_ < 2; ++at, ++affinities_) {
       m_.affinity[*row_] += words[at] + " ";
     }
   }
@@ -250,6 +257,7 @@ class MatrixReader {
   std::string prefix_;  // of a launcher, before the header
   bool titles_end_ = false, rows_begun_ = false;
   std::optional<std::size_t> row_;  // that cells are added to
+  int affinities_ = 0;              // of it: CPU, NUMA
   int row_line_ = 0;
   int peer_line_ = 0;  // of a matrix of nvidia-smi topo -p2p, which is passed over
 };

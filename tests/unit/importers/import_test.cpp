@@ -293,6 +293,22 @@ TEST_CASE("nvidia-smi: lines that a narrow terminal broke are joined") {
   CHECK(contains(refused_text("GPU0 GPU1\nGPU0 X\nfoo\nGPU1 SYS X\n", with("l40s")), "1 cells"));
 }
 
+TEST_CASE("nvidia-smi: affinities that a narrow terminal broke off still tell the CPUs apart") {
+  // NV12 hides where the GPUs sit. Only the second row is too long for its line.
+  const auto same_cpu = [](const std::string& numa) {
+    const std::string text =
+        "     GPU0 GPU1 CPU Affinity NUMA Affinity\nGPU0 X NV12 0-47 0\n"
+        "GPU1 NV12 X 0-47\n" +
+        numa + " N/A\n\nLegend:\n\n  X    = Self\n";
+    ImportOptions options = with("a100-sxm-40gb");
+    options.nvlink = "none";
+    const Machine m = import_topology_text(text, "t", options).machine;
+    return find_path(m, m.gpus[0], m.gpus[1])->type != PathType::socket;
+  };
+  CHECK(same_cpu("0"));
+  CHECK_FALSE(same_cpu("1"));
+}
+
 TEST_CASE("nvidia-smi: a matrix of peer access before the one of distances is passed over") {
   const std::string text =
       "$ nvidia-smi topo -p2p r\n GPU0 GPU1\n GPU0 X CNS\n GPU1 CNS X\n\nLegend:\n\n  X = Self\n"
