@@ -191,8 +191,10 @@ void refuse_options_of_others(const Scenario& s, const StrategyChoice& strategy)
 
 // DDP's options beyond its buckets' first sizes.
 void resolve_ddp(const Scenario& s, StrategyOptions& o) {
-  o.bucket_rule = s.ddp_bucket_rule.value_or("current") == "current" ? BucketRule::current
-                                                                     : BucketRule::pytorch_1_13;
+  const std::string rule = s.ddp_bucket_rule.value_or("current");
+  o.bucket_rule = rule == "pytorch-1.4"    ? BucketRule::pytorch_1_4
+                  : rule == "pytorch-1.13" ? BucketRule::pytorch_1_13
+                                           : BucketRule::current;
   o.bucket_caps_mib = s.bucket_cap_mb_list.value_or(o.bucket_caps_mib);
   o.small_last_bucket = s.ddp_set_last_bucket_cap.value_or(false);
   o.batched_grad_copy = s.batched_grad_copy.value_or(false);

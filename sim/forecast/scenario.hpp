@@ -187,8 +187,9 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
                       "ddp: gradients are views of buckets (default false)"),
         s.gradient_as_bucket_view);
   visit(strategy.choice("ddp_bucket_rule",
-                        "ddp: whether an explicit cap holds for the first bucket (default current)",
-                        {"current", "pytorch-1.13"}),
+                        "ddp: whose rules: of 1.13 and 1.4 the first bucket keeps 1 MiB, 1.4 never "
+                        "rebuilds buckets (default current)",
+                        {"current", "pytorch-1.13", "pytorch-1.4"}),
         s.ddp_bucket_rule);
   visit(strategy.range("bucket_cap_mb_list", "ddp: a cap a bucket, MiB; the last one repeats",
                        0.000001, 1e6),

@@ -75,8 +75,9 @@ enum class OptimizerKind : std::uint8_t {
 
 enum class BackwardPrefetchMode : std::uint8_t { pre, post, none };
 
-// Whether an explicit bucket_cap_mb limits DDP's first bucket too (current) or that keeps 1 MiB.
-enum class BucketRule : std::uint8_t { current, pytorch_1_13 };
+// Whether an explicit bucket_cap_mb limits DDP's first bucket too (current) or that keeps 1 MiB; in
+// 1.4 besides the constructor's buckets stay for good and each is divided in one kernel.
+enum class BucketRule : std::uint8_t { current, pytorch_1_13, pytorch_1_4 };
 
 // DDP's communication hooks, PyTorch's built-in ones.
 enum class CommHook : std::uint8_t { none, allreduce, fp16_compress, bf16_compress, power_sgd };

@@ -69,7 +69,9 @@ std::vector<Bucket> buckets_of_iteration(Mode mode, int iteration, std::span<con
                                          std::span<const int> ready_order, const Limits& limits,
                                          bool small_last) {
   const int rebuilt_from = mode == Mode::static_graph ? 2 : 1;
-  if (mode == Mode::find_unused) return construction_buckets(tensors, limits);
+  if (mode == Mode::find_unused || mode == Mode::pytorch_1_4) {
+    return construction_buckets(tensors, limits);
+  }
   if (iteration < rebuilt_from) return construction_buckets(tensors, {no_limit});
   return rebuilt_buckets(tensors, ready_order, limits, small_last);
 }

@@ -64,6 +64,7 @@ enum class Mode : std::uint8_t {
   standard,      // iteration 0: one bucket a key; from 1: rebuilt
   static_graph,  // iterations 0 and 1: one bucket; from 2: rebuilt
   find_unused,   // construction layout with the limits, never rebuilt
+  pytorch_1_4,   // the same: it knows no rebuild
 };
 std::vector<Bucket> buckets_of_iteration(Mode mode, int iteration, std::span<const Tensor> tensors,
                                          std::span<const int> ready_order, const Limits& limits,

@@ -15,8 +15,24 @@ void require(bool holds, const char* key, const std::string& message) {
   if (!holds) throw InputError({"", 0, key}, message);
 }
 
+// What came to DDP after 1.4, or what nobody read in 1.4's source.
+void check_pytorch_1_4(const StrategyOptions& o) {
+  if (o.bucket_rule != BucketRule::pytorch_1_4) return;
+  const auto refuse = [](bool said, const char* key) {
+    require(!said, key,
+            "is not in PyTorch 1.4's DDP as modelled; accepted: with another "
+            "ddp_bucket_rule");
+  };
+  refuse(o.gradient_as_bucket_view, "gradient_as_bucket_view");
+  refuse(o.static_graph, "static_graph");
+  refuse(o.find_unused_parameters, "find_unused_parameters");
+  refuse(o.comm_hook != CommHook::none, "comm_hook");
+  refuse(o.join_early_ranks.has_value(), "join_early_ranks");
+  refuse(o.small_last_bucket, "ddp_set_last_bucket_cap");
+}
+
 void check_buckets(const StrategyOptions& o) {
-  const bool older = o.bucket_rule == BucketRule::pytorch_1_13;
+  const bool older = o.bucket_rule != BucketRule::current;
   const bool list = !o.bucket_caps_mib.empty();
   require(std::all_of(o.bucket_caps_mib.begin(), o.bucket_caps_mib.end(),
                       [](double mib) { return mib > 0 && mib <= 1e9; }),
@@ -26,9 +42,9 @@ void check_buckets(const StrategyOptions& o) {
   require(!list || !o.first_bucket_mib, "bucket_cap_mb_list",
           "cannot be said beside first_bucket_mb; accepted: the list alone");
   require(!list || !older, "bucket_cap_mb_list",
-          "is not in PyTorch 1.13; accepted: with ddp_bucket_rule current");
+          "is not in PyTorch up to 1.13; accepted: with ddp_bucket_rule current");
   require(!o.batched_grad_copy || !older, "batched_grad_copy",
-          "is not in PyTorch 1.13; accepted: with ddp_bucket_rule current");
+          "is not in PyTorch up to 1.13; accepted: with ddp_bucket_rule current");
 }
 
 void check_hook(const StrategyOptions& o) {
@@ -62,6 +78,7 @@ void check_ranks(const TrainingStep& step) {
 
 void check_options(const TrainingStep& step) {
   check_buckets(step.strategy);
+  check_pytorch_1_4(step.strategy);
   check_hook(step.strategy);
   check_ranks(step);
   static_cast<void>(unused_parameters(step));  // names and ranks

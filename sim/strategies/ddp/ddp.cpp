@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -129,7 +130,8 @@ class DdpBuilder {
   void programs(const RoleOf& role) {
     const std::vector<Iteration> all = iterations(step_.strategy, step_.first_step);
     std::optional<Reducer> initial;
-    const bool rebuilds = mode_of(step_.strategy) != Mode::find_unused && step_.first_step;
+    const bool rebuilds = std::any_of(
+        all.begin(), all.end(), [](const Iteration& iteration) { return iteration.rebuilds; });
     Reducer final_layout(builder_, step_, walk_, layout(step_, ready_, all.back().index),
                          setup(role, "", true));
     if (rebuilds) {

@@ -3,6 +3,7 @@
 namespace stepcast::ddp {
 
 Mode mode_of(const StrategyOptions& options) {
+  if (options.bucket_rule == BucketRule::pytorch_1_4) return Mode::pytorch_1_4;
   if (options.static_graph) return Mode::static_graph;  // it wins over find_unused_parameters
   return options.find_unused_parameters ? Mode::find_unused : Mode::standard;
 }
@@ -18,7 +19,8 @@ std::vector<Iteration> iterations(const StrategyOptions& options, bool first_ste
               {second, 1, false, false},
               {third, 2, true, false},
               {steady, 3, false, false}};
-    case Mode::find_unused: break;
+    case Mode::find_unused:
+    case Mode::pytorch_1_4: break;
   }
   return {{first, 0, false, false}, {steady, 1, false, false}};
 }
@@ -27,7 +29,7 @@ Limits limits_of(const StrategyOptions& options) {
   Limits limits =
       options.bucket_caps_mib.empty()
           ? limits_for(options.bucket_cap_mib.value_or(25.0), options.bucket_cap_mib.has_value(),
-                       options.bucket_rule == BucketRule::pytorch_1_13)
+                       options.bucket_rule != BucketRule::current)
           : limits_from_list(options.bucket_caps_mib);
   if (options.first_bucket_mib) {
     limits.front() = limits_for(*options.first_bucket_mib, true).front();

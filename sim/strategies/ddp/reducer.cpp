@@ -17,6 +17,7 @@ const Name verb_zero("zero_grad");
 const Name verb_zero_slices("zero_slices");
 const Name rule_average("ddp.average-in-copy-in");
 const Name rule_batched("ddp.one-copy-a-bucket");
+const Name rule_divide("ddp.one-division-a-bucket");
 const Name rule_finalize("ddp.finalize-backward");
 const Name rule_keep("ddp.zero-grad-keeps-gradients");
 const Name rule_mark("ddp.unused-parameters-are-marked-ready");
@@ -82,6 +83,7 @@ Reducer::Reducer(ScheduleBuilder& builder, const TrainingStep& step, const Layer
       step_(step),
       setup_(std::move(setup)),
       views_(step.strategy.gradient_as_bucket_view),
+      divides_buckets_(step.strategy.bucket_rule == BucketRule::pytorch_1_4),
       buckets_(std::move(buckets)) {
   const std::size_t parameters = step.model.parameters.size();
   bucket_of_.resize(parameters);
@@ -292,7 +294,7 @@ void Reducer::copy_in(std::span<const int> parameters, LayerWalk& walk) {
   const bool hook = setup_.hook != CommHook::none;
   const std::vector<View> to = slices(parameters);
   const Bytes bytes = sum_of(to);
-  builder_.rule(hook ? Name() : rule_average);
+  builder_.rule(hook || divides_buckets_ ? Name() : rule_average);
   if (!aliased_ || !hook) {
     run(aliased_ ? verb_divide : verb_copy_in, bytes, bytes, static_cast<int>(parameters.size()),
         home(parameters), to, walk);
@@ -315,11 +317,13 @@ void Reducer::copy_in_bucket(std::size_t b, LayerWalk& walk) {
         static_cast<int>(ceil_div(static_cast<std::int64_t>(used.size()), copy_tensors_a_launch)),
         home(used), to, walk);
   }
-  if (setup_.hook == CommHook::none) {
-    const View whole = builder_.whole(bucket_buffers_[b]);
-    run(verb_divide, whole.bytes, whole.bytes, 1, ViewList(whole), ViewList(whole), walk);
-  }
+  if (setup_.hook == CommHook::none) divide_bucket(b, walk);
   if (views_ && !aliased_) release_copied(used);
+}
+
+void Reducer::divide_bucket(std::size_t b, LayerWalk& walk) {
+  const View whole = builder_.whole(bucket_buffers_[b]);
+  run(verb_divide, whole.bytes, whole.bytes, 1, ViewList(whole), ViewList(whole), walk);
 }
 
 // A gradient that has become a view of its bucket needs its own tensor no more.
@@ -334,6 +338,10 @@ void Reducer::launch(int bucket, LayerWalk& walk, int micro_batch) {
   const auto b = static_cast<std::size_t>(bucket);
   builder_.at(Phase::backward, builder_.unit("bucket" + std::to_string(bucket)), micro_batch);
   if (step_.strategy.batched_grad_copy) copy_in_bucket(b, walk);
+  if (divides_buckets_) {
+    builder_.rule(rule_divide);
+    divide_bucket(b, walk);
+  }
   builder_.rule(Name());
   reductions_[b] = reduction_->launch(bucket, bucket_buffers_[b], walk);
 }

@@ -3,7 +3,8 @@
 //
 //   gradient ready -> copy-in: gradient x 1/W into its bucket's slice, on the compute stream (a
 //                     plain copy with a communication hook; batched_grad_copy: one copy a bucket
-//                     and one division of it, where the bucket is launched)
+//                     and one division of it, where the bucket is launched; PyTorch 1.4: plain
+//                     copies, and that division)
 //   bucket complete and all earlier ones launched -> all-reduce(SUM) on the process group's stream,
 //                     which waits for the compute stream's current point (comm_hook.hpp)
 //   backward done  -> for bucket 0, 1, ...: the compute stream waits its all-reduce, then copy-out
@@ -109,6 +110,7 @@ class Reducer {
   void mark_unused(const Piece& piece, LayerWalk& walk);
   void copy_in(std::span<const int> parameters, LayerWalk& walk);
   void copy_in_bucket(std::size_t bucket, LayerWalk& walk);
+  void divide_bucket(std::size_t bucket, LayerWalk& walk);
   void release_copied(std::span<const int> parameters);
   void await_divisor();
   void launch(int bucket, LayerWalk& walk, int micro_batch);
@@ -120,7 +122,8 @@ class Reducer {
   ScheduleBuilder& builder_;
   const TrainingStep& step_;
   Setup setup_;
-  bool views_;  // gradient_as_bucket_view
+  bool views_;            // gradient_as_bucket_view
+  bool divides_buckets_;  // PyTorch 1.4
   std::vector<Bucket> buckets_;
   std::vector<BufferIndex> bucket_buffers_;
   std::vector<OpIndex> reductions_;  // the reduction of each bucket in the current micro-batch

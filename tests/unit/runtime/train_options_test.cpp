@@ -100,6 +100,9 @@ TEST_CASE("DDP: static graph, unused parameters looked for, bucket rules, kept g
   SUBCASE("1.13") {
     check([](StrategyOptions& o) { o.bucket_rule = BucketRule::pytorch_1_13; });
   }
+  SUBCASE("1.4") {
+    check([](StrategyOptions& o) { o.bucket_rule = BucketRule::pytorch_1_4; });
+  }
   SUBCASE("kept") {
     check([](StrategyOptions& o) { o.zero_grad_set_to_none = false; });
   }

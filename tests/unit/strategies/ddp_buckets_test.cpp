@@ -113,6 +113,15 @@ TEST_CASE("E-6: ResNet-50's buckets, to the byte") {
         Pairs{{14, 30'257'056}, {12, 26'255'360}, {39, 28'366'848}, {96, 17'348'864}});
 }
 
+TEST_CASE("PyTorch 1.4 never rebuilds: the last bucket of ResNet-50 is the 1 MiB one of the stem") {
+  const testing::ResNet50 model;
+  for (const int iteration : {0, 1, 3}) {
+    CHECK(sizes(buckets_of_iteration(Mode::pytorch_1_4, iteration, model.tensors, model.ready,
+                                     defaults)) ==
+          std::vector<Bytes>{12'410'784, 31'502'336, 29'669'376, 27'022'336, 1'623'296});
+  }
+}
+
 TEST_CASE(
     "V34: ResNet-18's buckets by the older rule, at 25 and at 35 MB, and by the current one") {
   const testing::ResNet18 model;

@@ -66,6 +66,31 @@ TEST_CASE("batched_grad_copy: one copy and one division a bucket") {
   CHECK(count_of(ops_of(schedule), "divide") == 2);
 }
 
+TEST_CASE("PyTorch 1.4: a copy a parameter, a division a bucket, buckets in order of definition") {
+  TrainingStep step = four_layers(true, false);
+  step.strategy.bucket_rule = BucketRule::pytorch_1_4;
+  for (const bool first : {false, true}) {
+    step.first_step = first;
+    const Schedule schedule = build_schedule(step);
+    testing::check_sound(schedule);
+    // Layers of 10 MiB against 1 MiB, then 25: {l0}, {l1, l2, l3}; in the same ones every step.
+    CHECK(count_of(ops_of(schedule), "copy_in") == 4);
+    CHECK(count_of(ops_of(schedule), "divide") == 2);
+  }
+}
+
+TEST_CASE("PyTorch 1.4's DDP has no views, static graph, hook or join") {
+  TrainingStep step = four_layers(true, true);
+  step.strategy.bucket_rule = BucketRule::pytorch_1_4;
+  CHECK_THROWS_AS(build_schedule(step), InputError);
+  step.strategy.gradient_as_bucket_view = false;
+  step.strategy.static_graph = true;
+  CHECK_THROWS_AS(build_schedule(step), InputError);
+  step.strategy.static_graph = false;
+  step.strategy.comm_hook = CommHook::allreduce;
+  CHECK_THROWS_AS(build_schedule(step), InputError);
+}
+
 TEST_CASE("every mix of zero_grad, views, batched copies, unused parameters and first steps") {
   for (int bits = 0; bits < 64; ++bits) {
     CAPTURE(bits);
