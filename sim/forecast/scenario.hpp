@@ -186,11 +186,12 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
   visit(strategy.word("gradient_as_bucket_view",
                       "ddp: gradients are views of buckets (default false)"),
         s.gradient_as_bucket_view);
-  visit(strategy.choice("ddp_bucket_rule",
-                        "ddp: whose rules: of 1.13 and 1.4 the first bucket keeps 1 MiB, 1.4 never "
-                        "rebuilds buckets (default current)",
-                        {"current", "pytorch-1.13", "pytorch-1.4"}),
-        s.ddp_bucket_rule);
+  visit(
+      strategy.choice("ddp_bucket_rule",
+                      "ddp: whose rule: by 1.13's and 1.4's the first bucket keeps 1 MiB, by 1.4's "
+                      "none is rebuilt (default current)",
+                      {"current", "pytorch-1.13", "pytorch-1.4"}),
+      s.ddp_bucket_rule);
   visit(strategy.range("bucket_cap_mb_list", "ddp: a cap a bucket, MiB; the last one repeats",
                        0.000001, 1e6),
         s.bucket_cap_mb_list);
