@@ -24,6 +24,7 @@
 #include <algorithm>
 
 #include "models/experts.hpp"
+#include "models/fp8.hpp"
 #include "models/layout.hpp"
 #include "models/work_parts.hpp"
 
@@ -69,7 +70,7 @@ void block_memory(const Sizes& z, LayerWork& work) {
   const Bytes norm_inputs = 2 * stream;
   const Bytes norm_outputs = 2 * hidden;  // inputs of the projections
   // Of a post-norm block's two, one is the input, which stays.
-  const Bytes norms_again = has_post_norm(a.family) ? hidden : norm_outputs;
+  Bytes norms_again = has_post_norm(a.family) ? hidden : norm_outputs;
   const Bytes projections = query + keys_values;
   const Bytes before_norms = a.query_key_norm ? query + keys_values / 2 : 0;
   // Fused: the log-sum-exp. Unfused: the softmax output; with dropout also its mask and result.
@@ -82,9 +83,19 @@ void block_memory(const Sizes& z, LayerWork& work) {
   }
   const Bytes masks = a.residual_dropout ? 2 * width : 0;
   const Bytes activation_inputs = (gated ? 2 : 1) * inner;
-  const Bytes activation_outputs = (gated && !fused ? 2 : 1) * inner;
-  const Bytes everything = norm_inputs + norm_outputs + projections + before_norms + softmax +
-                           query + masks + activation_inputs + activation_outputs + routed;
+  Bytes activation_outputs = (gated && !fused ? 2 : 1) * inner;
+  // Transformer Engine keeps fp8 copies in place of 16-bit inputs that nothing else asks for: norms'
+  // results (of a post-norm block they are in the residual stream) and what the down projection reads.
+  const Fp8Bytes fp8 = z.fp8 == Fp8Recipe::none ? Fp8Bytes{} : fp8_bytes_of_block(z);
+  Bytes replaced_norms = 0;
+  if (fp8.inputs > 0) {
+    if (!has_post_norm(a.family)) replaced_norms = a.experts > 0 ? hidden : norm_outputs;
+    norms_again = std::max<Bytes>(0, norms_again - replaced_norms);
+    if (a.experts == 0) activation_outputs -= inner;
+  }
+  const Bytes everything = norm_inputs + norm_outputs - replaced_norms + fp8.inputs + projections +
+                           before_norms + softmax + query + masks + activation_inputs +
+                           activation_outputs + routed;
 
   work.saved_activations = everything;
   if (w.checkpointing == Checkpointing::full) work.saved_activations = stream;
@@ -104,7 +115,8 @@ void block_memory(const Sizes& z, LayerWork& work) {
   work.saved_activations += unused;
   const bool runs_again =
       w.checkpointing == Checkpointing::full || w.checkpointing == Checkpointing::selective_op;
-  const Bytes copies = z.casts ? e * weight_elements(block_layout(a)) : 0;
+  const Bytes copies =
+      (z.casts ? e * (weight_elements(block_layout(a)) - fp8.elements) : 0) + fp8.weights;
   if (runs_again) {
     work.recomputed_activations += copies;
   } else {
@@ -128,6 +140,7 @@ void block_memory(const Sizes& z, LayerWork& work) {
     work.forward_workspace =
         std::max({attention_alive, mlp_alive, work.forward_workspace + stream}) + copies;
   }
+  work.forward_workspace += fp8.forward_workspace;
   // Backward: the gradient that enters a branch where it is not the output's own, those of its
   // insides, and FlashAttention's fp32 sum of the queries' gradient or the gradients of the scores
   // and of the softmax.
@@ -136,7 +149,8 @@ void block_memory(const Sizes& z, LayerWork& work) {
   const Bytes attention_gradients = entry + query + projections + extra;
   const Bytes mlp_gradients = entry + (gated ? 3 : 2) * inner + routed;
   const Bytes norm_gradients = hidden + norm_result + norm_workspace(z, width);
-  work.backward_workspace = std::max({attention_gradients, mlp_gradients, norm_gradients});
+  work.backward_workspace =
+      std::max({attention_gradients, mlp_gradients, norm_gradients}) + fp8.backward_workspace;
 }
 
 }  // namespace stepcast

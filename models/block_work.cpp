@@ -20,6 +20,7 @@
 // tests/unit/models/work_test.cpp.
 
 #include "models/experts.hpp"
+#include "models/fp8.hpp"
 #include "models/layout.hpp"
 #include "models/work_parts.hpp"
 
@@ -86,6 +87,21 @@ class Block {
     if (!fused_) add_gradients(list, z_.stream);
   }
 
+  Fp8Bytes fp8_bytes() const {
+    Fp8Bytes bytes;
+    if (has_fused_qkv(a_.family)) {
+      bytes.add(z_, qkv());
+    } else {
+      for (const Linear& each : {query(), key(), value()}) bytes.add(z_, each);
+    }
+    bytes.add(z_, output());
+    if (a_.experts > 0) return bytes;
+    if (has_gated_mlp(a_.family)) bytes.add(z_, gate());
+    bytes.add(z_, up());
+    bytes.add(z_, down());
+    return bytes;
+  }
+
   void recompute(std::vector<Kernel>& list) const {
     switch (w_.checkpointing) {
       case Checkpointing::none: return;
@@ -130,14 +146,19 @@ class Block {
                 Role bias) const {
     return Linear{linear_names, in, out, layout_.at(weight), layout_.at(bias)};
   }
+  // The projection before it reads the same tensor.
+  static Linear shared(Linear linear) {
+    linear.shares_input = true;
+    return linear;
+  }
   Linear query() const {
     return linear(names().query, z_.hidden, z_.query, Role::query_weight, Role::query_bias);
   }
   Linear key() const {
-    return linear(names().key, z_.hidden, z_.key, Role::key_weight, Role::key_bias);
+    return shared(linear(names().key, z_.hidden, z_.key, Role::key_weight, Role::key_bias));
   }
   Linear value() const {
-    return linear(names().value, z_.hidden, z_.key, Role::value_weight, Role::value_bias);
+    return shared(linear(names().value, z_.hidden, z_.key, Role::value_weight, Role::value_bias));
   }
   Linear qkv() const {
     return linear(names().qkv, z_.hidden, z_.query + 2 * z_.key, Role::qkv_weight, Role::qkv_bias);
@@ -149,7 +170,8 @@ class Block {
     return linear(names().gate, z_.hidden, z_.ffn, Role::gate_weight, Role::gate_bias);
   }
   Linear up() const {
-    return linear(names().up, z_.hidden, z_.ffn, Role::up_weight, Role::up_bias);
+    const Linear up = linear(names().up, z_.hidden, z_.ffn, Role::up_weight, Role::up_bias);
+    return has_gated_mlp(a_.family) ? shared(up) : up;
   }
   Linear down() const {
     return linear(names().down, z_.ffn, z_.hidden, Role::down_weight, Role::down_bias);
@@ -293,7 +315,12 @@ class Block {
   void stop_early(std::vector<Kernel>& list) const {
     if (has_post_norm(a_.family)) return;
     list.pop_back();  // the residual
-    if (!a_.residual_dropout) list.pop_back();
+    if (a_.residual_dropout) return;
+    // An autograd.Function in Python saves its tensors when its forward is through: eager fp8 linears
+    // run to their end.
+    if (runs_in_fp8(z_, down()) && !(fused_ && z_.fp8 == Fp8Recipe::torchao_tensorwise)) return;
+    list.pop_back();
+    while (casts_to_fp8(list.back())) list.pop_back();
   }
 
   // selective_op: results that are kept are not made again: fused attention's, and of the products
@@ -304,9 +331,17 @@ class Block {
       if (kernel.kind == KernelKind::gemm) return ++products % 2 == 1;
       return kernel.kind == KernelKind::attention_forward && w_.fused_attention;
     };
+    // fp8 casts of the weights of products that are not made again are not either; casts of inputs
+    // are shared with the next product.
+    const auto idle_cast = [](const Kernel& kernel) {
+      for (const LinearNames* n : {&names().query, &names().value, &names().gate, &names().down}) {
+        if (kernel.name == n->fp8_weight) return true;
+      }
+      return kernel.name == names().down.fp8_input;
+    };
     std::vector<Kernel> again;
     for (const Kernel& kernel : list) {
-      if (!kept(kernel)) again.push_back(kernel);
+      if (!kept(kernel) && !idle_cast(kernel)) again.push_back(kernel);
     }
     list = std::move(again);
   }
@@ -346,6 +381,8 @@ Kernel activation_backward(const Sizes& z) {
              ? elementwise(z, names().activation_backward, 3 * inner, 2 * inner)
              : elementwise(z, names().activation_backward, 6 * inner, 3 * inner, 3);
 }
+
+Fp8Bytes fp8_bytes_of_block(const Sizes& sizes) { return Block(sizes).fp8_bytes(); }
 
 void block_work(const Sizes& sizes, LayerWork& work) {
   const Block block(sizes);

@@ -104,6 +104,7 @@ class ComposedBlock {
   std::vector<Kernel> core_;   // attention: the same where it is unfused
   Bytes norm_outputs_ = 0;
   Bytes activation_outputs_ = 0;
+  Bytes down_inputs_ = 0;  // of them, what the down projection reads
   Bytes softmax_ = 0;
   Bytes scores_ = 0;       // unfused: of one attention
   Bytes alive_inner_ = 0;  // inside the MLP

@@ -49,6 +49,7 @@ void ComposedBlock::activation(std::int64_t inner, bool gated) {
   const Bytes outputs = z_.element * inner * (gated && !fused_ ? 2 : 1);
   tape_.keep(z_.element * inner * (gated ? 2 : 1) + outputs);
   activation_outputs_ += outputs;
+  down_inputs_ += z_.element * inner;
   alive_inner_ += z_.element * inner * (gated ? 3 : 2);
 }
 

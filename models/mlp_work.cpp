@@ -5,6 +5,7 @@
 // gradient g + dz W1. Under checkpointing a is made again, which is all of the forward but the last
 // product. Tested by tests/unit/models/mlp_test.cpp.
 
+#include "models/fp8.hpp"
 #include "models/layout.hpp"
 #include "models/work_parts.hpp"
 
@@ -45,11 +46,15 @@ LayerWork mlp_block_work(const Sizes& z) {
   linear_backward(z, up, work.backward);
   work.backward.push_back(marks_nothing(elementwise(z, names().add_gradients, 2 * width, width)));
 
-  const Bytes kept = z.element * inner;  // a
+  Fp8Bytes fp8;
+  fp8.add(z, up);
+  fp8.add(z, down);
+  const Bytes kept = z.element * inner + fp8.inputs;  // a
   work.output = z.stream * width;
-  work.forward_workspace = kept;
-  work.backward_workspace = kept;  // dz
-  const Bytes copies = z.casts ? 2 * z.element * z.hidden * z.ffn : 0;
+  work.forward_workspace = z.element * inner + fp8.forward_workspace;
+  work.backward_workspace = z.element * inner + fp8.backward_workspace;  // dz
+  const Bytes copies =
+      (z.casts ? z.element * (2 * z.hidden * z.ffn - fp8.elements) : 0) + fp8.weights;
   if (z.workload->checkpointing == Checkpointing::none) {
     work.weight_copies = copies;
     work.saved_activations = work.output + kept + copies;

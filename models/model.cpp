@@ -84,6 +84,15 @@ std::string_view to_string(Checkpointing checkpointing) {
   return "";
 }
 
+std::string_view to_string(Fp8Recipe recipe) {
+  switch (recipe) {
+    case Fp8Recipe::none: return "none";
+    case Fp8Recipe::te_delayed: return "te-delayed";
+    case Fp8Recipe::torchao_tensorwise: return "torchao-tensorwise";
+  }
+  return "";
+}
+
 std::string_view to_string(LayerKind kind) {
   switch (kind) {
     case LayerKind::embedding: return "embedding";

@@ -144,6 +144,9 @@ struct Model {
 //   full       the block's input; its forward runs again
 enum class Checkpointing : std::uint8_t { none, selective, selective_op, full };
 
+// Whether the products of linear layers run in fp8, and by which recipe (models/fp8.hpp).
+enum class Fp8Recipe : std::uint8_t { none, te_delayed, torchao_tensorwise };
+
 // One micro-batch on one rank.
 struct Workload {
   std::int64_t micro_batch = 1;  // b, sequences or images a rank
@@ -160,6 +163,8 @@ struct Workload {
   // AMP: fp32 weights are cast to compute_dtype in forward (the copies are kept for backward) and
   // gradients back; norms, residual stream and softmax are fp32. The kernels are in the lists.
   bool autocast_weights = false;
+  Fp8Recipe fp8 = Fp8Recipe::none;
+  bool fp8_gathered = false;  // torchao_tensorwise: the strategy gathers weights in fp8
   // Full checkpointing: the recomputation ends once the last tensor that backward needs exists, so
   // it leaves out the block's last matrix product (PyTorch's non-reentrant checkpoint, 2.1 on).
   // false: the whole forward again (the reentrant one, Megatron).
@@ -179,6 +184,9 @@ struct BackwardKernel {
   // bias, modules in reverse order (facts in docs/sources.md, "gradient-ready order").
   std::vector<int> ready;
 };
+
+// Whether it casts an operand of the fp8 product that follows it in the list.
+bool casts_to_fp8(const Kernel& kernel);
 
 struct LayerWork {
   std::vector<Kernel> forward;
@@ -281,6 +289,7 @@ Model share_of(Model model, int replica_gpus);
 Model model_of_tensors(const std::vector<Parameter>& parameters);
 
 std::string_view to_string(Checkpointing checkpointing);
+std::string_view to_string(Fp8Recipe recipe);  // "te-delayed"
 std::string_view to_string(LayerKind kind);
 
 }  // namespace stepcast

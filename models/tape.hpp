@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/fp8.hpp"
 #include "models/work_parts.hpp"
 
 namespace stepcast {
@@ -42,7 +43,10 @@ class Tape {
     Entry& entry = entries_.emplace_back();
     linear_forward(z, linear, entry.forward);
     linear_backward(z, linear, entry.backward);
-    if (z_.casts) copies_ += z_.element * (in * out + (bias >= 0 ? out : 0));
+    fp8_.add(z, linear);
+    if (z_.casts && !runs_in_fp8(z, linear)) {
+      copies_ += z_.element * (in * out + (bias >= 0 ? out : 0));
+    }
   }
 
   // `count` products of `rows` rows each, one kernel (grouped GEMM). `ready`: tensors whose
@@ -64,7 +68,9 @@ class Tape {
 
   void keep(Bytes bytes) { kept_ += bytes; }
   Bytes kept() const { return kept_; }
-  Bytes copies() const { return copies_; }  // of weights, under autocast
+  // Of weights: autocast's, Transformer Engine's.
+  Bytes copies() const { return copies_ + fp8_.weights; }
+  const Fp8Bytes& fp8() const { return fp8_; }
 
   void write(std::vector<Kernel>& forward, std::vector<BackwardKernel>& backward) const {
     for (const Entry& entry : entries_) {
@@ -86,6 +92,7 @@ class Tape {
   std::vector<Entry> entries_;
   Bytes kept_ = 0;
   Bytes copies_ = 0;
+  Fp8Bytes fp8_;
 };
 
 // Layers of a composed model.

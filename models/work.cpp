@@ -225,7 +225,8 @@ LayerWork work_of(const Model& model, int layer, const Workload& workload) {
                   "a layer of the model");
   const Layer& which = model.layers[static_cast<std::size_t>(layer)];
   if (model.architecture.layers == 0) return tensor_work(which);
-  const Sizes sizes = sizes_of(model, workload);
+  Sizes sizes = sizes_of(model, workload);
+  if (which.kind == LayerKind::block) sizes.fp8 = workload.fp8;  // not the head's
   LayerWork work;
   switch (model.architecture.family) {
     case Family::gpt2:

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "models/architecture.hpp"
 #include "models/composition.hpp"
+#include "models/fp8.hpp"
 #include "models/layout.hpp"
 #include "models/selective_op.hpp"
 
@@ -62,7 +63,10 @@ LinearNames::LinearNames(const std::string& name)
       dgrad(name + ".dgrad"),
       wgrad(name + ".wgrad"),
       bias_grad(name + ".bias_grad"),
-      grad_cast(name + ".grad_cast") {}
+      grad_cast(name + ".grad_cast"),
+      fp8_input(name + ".fp8_input"),
+      fp8_weight(name + ".fp8_weight"),
+      fp8_gradient(name + ".fp8_gradient") {}
 
 NormNames::NormNames(const std::string& name)
     : forward(name),
@@ -203,6 +207,10 @@ Sizes sizes_of(const Model& model, const Workload& w) {
 }
 
 void linear_forward(const Sizes& z, const Linear& linear, std::vector<Kernel>& list) {
+  if (runs_in_fp8(z, linear)) {
+    fp8_linear_forward(z, linear, list);
+    return;
+  }
   if (z.casts) {
     const std::int64_t elements = linear.in * linear.out + (linear.bias >= 0 ? linear.out : 0);
     list.push_back(memory_bound(linear.names.cast, z.dtype, z.parameter * elements,
@@ -212,15 +220,21 @@ void linear_forward(const Sizes& z, const Linear& linear, std::vector<Kernel>& l
 }
 
 void linear_backward(const Sizes& z, const Linear& linear, std::vector<BackwardKernel>& list) {
-  if (linear.bias >= 0) {
-    // A sum over tokens; autocast casts the few numbers to fp32 in a launch of its own.
-    BackwardKernel& sum = list.emplace_back();
-    sum.kernel = memory_bound(linear.names.bias_grad, z.dtype, z.element * z.tokens * linear.out,
-                              z.parameter * linear.out, z.casts ? 2 : 1);
-    sum.ready.push_back(linear.bias);
+  if (runs_in_fp8(z, linear)) {
+    fp8_linear_backward(z, linear, list);
+  } else {
+    if (linear.bias >= 0) {
+      // A sum over tokens; autocast casts the few numbers to fp32 in a launch of its own.
+      BackwardKernel& sum = list.emplace_back();
+      sum.kernel = memory_bound(linear.names.bias_grad, z.dtype, z.element * z.tokens * linear.out,
+                                z.parameter * linear.out, z.casts ? 2 : 1);
+      sum.ready.push_back(linear.bias);
+    }
+    list.push_back(
+        marks_nothing(gemm(linear.names.dgrad, z.dtype, z.tokens, linear.in, linear.out)));
+    list.push_back(
+        marks_nothing(gemm(linear.names.wgrad, z.dtype, linear.out, linear.in, z.tokens)));
   }
-  list.push_back(marks_nothing(gemm(linear.names.dgrad, z.dtype, z.tokens, linear.in, linear.out)));
-  list.push_back(marks_nothing(gemm(linear.names.wgrad, z.dtype, linear.out, linear.in, z.tokens)));
   if (z.casts) {
     const std::int64_t elements = linear.in * linear.out;
     list.push_back(marks_nothing(memory_bound(linear.names.grad_cast, z.dtype, z.element * elements,

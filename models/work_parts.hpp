@@ -29,6 +29,7 @@ struct Sizes {
   // added to stays fp32, from the embedding to the head.
   Bytes stream = 2;
   bool casts = false;  // autocast: parameter > element
+  Fp8Recipe fp8 = Fp8Recipe::none;  // of a block's linears; elsewhere none
   bool rms_norm = false;
   const Architecture* architecture = nullptr;
   const Workload* workload = nullptr;
@@ -40,6 +41,7 @@ Sizes sizes_of(const Model& model, const Workload& workload);
 struct LinearNames {
   explicit LinearNames(const std::string& name);
   Name forward, cast, dgrad, wgrad, bias_grad, grad_cast;
+  Name fp8_input, fp8_weight, fp8_gradient;
 };
 
 // y = x W^T + c for every token.
@@ -49,6 +51,7 @@ struct Linear {
   std::int64_t out = 0;
   int weight = -1;  // index within the layer; -1: not this layer's to complete
   int bias = -1;    // -1: none
+  bool shares_input = false;  // the linear before it in forward reads the same tensor
 };
 
 struct NormNames {

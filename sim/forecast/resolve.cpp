@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "sim/calibration/calibration.hpp"
+#include "sim/forecast/resolve_fp8.hpp"
 #include "sim/forecast/resolve_strategy.hpp"
 #include "sim/forecast/sources.hpp"
 
@@ -49,6 +50,7 @@ bool multiplies(const Gpu& gpu, Dtype dtype) {
     case Dtype::bf16: return gpu.peak_bf16.has_value();
     case Dtype::fp16: return gpu.peak_fp16.has_value();
     case Dtype::tf32: return gpu.peak_tf32.has_value();
+    case Dtype::fp8: return gpu.peak_fp8.has_value();
     default: return gpu.peak_fp32.has_value();
   }
 }
@@ -171,9 +173,13 @@ Cluster other_machine(const Scenario& s, const Resolved& r, const Perturbation& 
     if (s.nic_gbps) options.nic_gbps = r.cluster.fabric.nic_gbps;
     if (s.gpudirect_rdma) options.gpudirect_rdma = r.cluster.fabric.gpudirect_rdma;
     Cluster cluster = make_cluster(std::move(machine), options);
-    if (!multiplies(cluster.machine.gpu, r.step.workload.compute_dtype)) {
+    for (const Dtype dtype :
+         {r.step.workload.compute_dtype, r.step.workload.fp8 == Fp8Recipe::none
+                                             ? r.step.workload.compute_dtype
+                                             : Dtype::fp8}) {
+      if (multiplies(cluster.machine.gpu, dtype)) continue;
       throw refuse(fmt::format("{} does not multiply {}", cluster.machine.gpu.full_name,
-                               to_string(r.step.workload.compute_dtype)));
+                               to_string(dtype)));
     }
     return cluster;
   } catch (const InputError& error) {
@@ -363,6 +369,7 @@ Resolved resolve(const Scenario& s, Sources& sources) {
   step.precision = resolve_precision(s, strategy, r.cluster.machine.gpu, r.notes);
   step.workload.compute_dtype = step.precision.compute;
   step.workload.autocast_weights = step.precision.autocast;
+  resolve_fp8(s, strategy, r);
   step.accumulation = static_cast<int>(s.accumulation.value_or(1));
   step.optimizer = s.optimizer                 ? parse_optimizer(*s.optimizer)
                    : r.profile.fused_optimizer ? OptimizerKind::adamw_fused

@@ -126,6 +126,8 @@ const Kinds& owners_of(const std::string& key) {
       {"reshard_after_forward", fsdp2},
       {"reshard_after_backward", fsdp2},
       {"separate_reduce_scatter_group", fsdp2},
+      {"fp8_all_gather", fsdp2},
+      {"fp8_precompute_scale", fsdp2},
       {"wrap", fsdp},
       {"wrap_min_params", fsdp1},
       {"forward_prefetch_units", fsdp2},
@@ -307,6 +309,8 @@ void resolve_strategy_options(const Scenario& s, const StrategyChoice& strategy,
   o.backward_prefetch_units = to_int(s.backward_prefetch_units);
   o.unshard_embedding_in_backward = s.unshard_embedding_in_backward.value_or(true);
   o.keep_last_block = s.keep_last_block.value_or(false);
+  o.fp8_all_gather = s.fp8_all_gather.value_or(false);
+  o.fp8_precompute_scale = s.fp8_precompute_scale.value_or(false);
   o.checkpoint_outside_unit = s.checkpoint_outside_unit.value_or(false);
   o.reduce_scatter = s.reduce_scatter.value_or(true);
   o.sub_group_elements = s.sub_group_size.value_or(o.sub_group_elements);

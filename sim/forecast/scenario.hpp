@@ -36,7 +36,7 @@ struct Scenario {
   std::optional<std::string> model;
   std::optional<double> params;
   std::optional<std::int64_t> seq_len, image_size, micro_batch, accumulation;
-  std::optional<std::string> checkpointing, precision;
+  std::optional<std::string> checkpointing, precision, fp8;
   std::optional<bool> fused_attention;
   std::optional<std::string> optimizer;
   std::optional<bool> clip_grad_norm;
@@ -66,7 +66,7 @@ struct Scenario {
   std::optional<YesNoOrCount> reshard_after_forward;
   std::optional<std::int64_t> forward_prefetch_units, backward_prefetch_units;
   std::optional<bool> unshard_embedding_in_backward, keep_last_block, checkpoint_outside_unit;
-  std::optional<bool> separate_reduce_scatter_group;
+  std::optional<bool> separate_reduce_scatter_group, fp8_all_gather, fp8_precompute_scale;
   std::optional<std::string> wrap, accumulation_sync;
   std::optional<std::string> backward_prefetch;
   std::optional<bool> forward_prefetch, limit_all_gathers, use_orig_params;
@@ -132,6 +132,9 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
                      {"none", "selective", "full", "selective-op"}),
         s.checkpointing);
   visit(model.word("precision", "precision recipe (default: the strategy's)"), s.precision);
+  visit(model.choice("fp8", "linear layers in fp8, by recipe, beside the precision (default none)",
+                     {"none", "te-delayed", "torchao-tensorwise"}),
+        s.fp8);
   visit(model.word("fused_attention", "FlashAttention, or scores through memory (default true)"),
         s.fused_attention);
   visit(model.choice("optimizer", "optimizer and implementation (default: the profile's AdamW)",
@@ -230,6 +233,13 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
         s.reshard_after_backward);
   visit(strategy.word("separate_reduce_scatter_group", "fsdp2, hsdp (default false)"),
         s.separate_reduce_scatter_group);
+  visit(strategy.word("fp8_all_gather",
+                      "fsdp2, hsdp with fp8 torchao-tensorwise: weights travel in fp8 (default "
+                      "false)"),
+        s.fp8_all_gather);
+  visit(strategy.word("fp8_precompute_scale",
+                      "the same: one all-reduce of all scales after the optimizer (default false)"),
+        s.fp8_precompute_scale);
   visit(strategy.range("forward_prefetch_units",
                        "fsdp2, hsdp: next units gathered ahead by explicit lists (default none)", 0,
                        1e6),

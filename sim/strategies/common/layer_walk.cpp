@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/strategies/common/fp8_scales.hpp"
 #include "sim/strategies/common/layouts.hpp"
 #include "sim/strategies/common/view_list.hpp"
 
@@ -100,6 +101,10 @@ LayerWalk::LayerWalk(ScheduleBuilder& builder, const TrainingStep& step, StreamI
   inputs_ = inputs >= 0 ? builder.buffer(name, BufferKind::input, dtype, bytes, inputs)
                         : builder.persistent(name, BufferKind::input, dtype, bytes);
   find_tied_parameter();
+  if (step.workload.fp8 == Fp8Recipe::te_delayed) {
+    scale_history_ = builder.persistent("fp8_amax_history", BufferKind::other, Dtype::fp32,
+                                        fp8_history_bytes(model));
+  }
 }
 
 std::vector<BufferIndex> LayerWalk::workspace(const std::string& name, BufferKind kind, Bytes bytes,
@@ -107,7 +112,9 @@ std::vector<BufferIndex> LayerWalk::workspace(const std::string& name, BufferKin
   std::vector<BufferIndex> buffers;
   if (tensor <= 0) tensor = bytes;
   for (int i = 0; bytes > 0; ++i) {
-    const Bytes part = std::min(bytes, tensor);
+    // The 16-bit logits come before their copy.
+    const Bytes rest = bytes % tensor;
+    const Bytes part = rest > 0 ? rest : tensor;
     buffers.push_back(builder_.buffer(i == 0 ? name : name + "." + std::to_string(i), kind,
                                       step_.workload.compute_dtype, part, compute_));
     bytes -= part;
@@ -198,9 +205,13 @@ OpIndex LayerWalk::run(StreamIndex stream, const Kernel& kernel, std::span<const
 void LayerWalk::begin_forward(int layer, int micro_batch) {
   micro_batch_ = micro_batch;
   builder_.at(Phase::forward, unit(layer), micro_batch);
+  // What a layer needs for a while comes last, but for the loss: its logits and their fp32 copy are
+  // there before what it keeps of them, and what they leave behind is a hole below that.
+  const bool loss = plan(layer).work.workspace_tensor > 0;
+  if (loss) alloc(plan(layer).forward_workspace);
   alloc(buffers(layer).hidden);
   alloc(buffers(layer).saved);
-  alloc(plan(layer).forward_workspace);
+  if (!loss) alloc(plan(layer).forward_workspace);
 }
 
 void LayerWalk::forward_piece(int layer, int first_kernel, int kernel_count,
@@ -290,6 +301,10 @@ void LayerWalk::end_backward(int layer) {
   if (layer > 0) free(buffers(layer - 1).hidden);
   grad_in_ = grad_out_;
   grad_out_ = -1;
+  if (layer == 0 && scale_history_ >= 0) {
+    last_compute_ =
+        reduce_delayed_scales(builder_, step_.model, compute_, scales_over_, scale_history_);
+  }
 }
 
 OpIndex LayerWalk::backward(int layer, int micro_batch, std::span<const View> weights,

@@ -77,6 +77,9 @@ class LayerWalk {
   void drop_logits();
   void begin_backward_with(BufferIndex gradient) { grad_in_ = gradient; }
 
+  // The ranks whose fp8 scales are one (common/fp8_scales.hpp); -1: this rank alone.
+  void share_scales_over(CommIndex comm) { scales_over_ = comm; }
+
   // The layer that registers a tied head's parameter; -1 where nothing is tied.
   int tied_owner() const { return tied_owner_; }
 
@@ -148,6 +151,8 @@ class LayerWalk {
   int micro_batch_ = 0;
   int recomputed_ = -1;  // layer whose forward has been run again for the coming backward
   OpIndex last_compute_ = -1;
+  BufferIndex scale_history_ = -1;  // fp8 te_delayed
+  CommIndex scales_over_ = -1;
 };
 
 }  // namespace stepcast

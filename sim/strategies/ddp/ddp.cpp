@@ -72,6 +72,7 @@ class DdpBuilder {
         unused_(unused_parameters(step)),
         ready_(ready_order(step.model, walk_)) {
     builder_.lane("main");
+    if (step.mesh.world_size() > 1) walk_.share_scales_over(streams_.world);
     if (has_callbacks(step.strategy.comm_hook)) streams_.hook = builder_.stream("comm_hook");
     for (const Layer& layer : step.model.layers) {
       const std::int64_t elements = step.model.parameter_elements(layer);

@@ -53,6 +53,7 @@ class Fsdp1Builder {
         gather_(builder_, step, streams_, walk_),
         reduce_(builder_, step, streams_, walk_) {
     builder_.lane("main");
+    walk_.share_scales_over(step.mesh.shard > 1 ? streams_.shard : streams_.replicate);
   }
 
   Schedule build() {

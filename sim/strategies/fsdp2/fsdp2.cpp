@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/strategies/common/fp8_scales.hpp"
 #include "sim/strategies/common/layer_walk.hpp"
 #include "sim/strategies/common/optimizer.hpp"
 #include "sim/strategies/common/unit_visits.hpp"
@@ -58,6 +59,7 @@ class Fsdp2Builder {
         prefetch_(visits_.order(), step.strategy.forward_prefetch_units,
                   step.strategy.backward_prefetch_units) {
     builder_.lane("main");
+    walk_.share_scales_over(shard_ranks(step) > 1 ? streams_.shard : CommIndex{-1});
     if (step.strategy.keep_last_block) keep_last_block();
     if (step.strategy.checkpoint_outside_unit) {
       builder_.note(
@@ -193,6 +195,14 @@ class Fsdp2Builder {
     walk_.ran_on_compute(optimizer_step(builder_, step_, streams_.compute, owned.elements,
                                         owned.parameters, owned.gradients, owned.states, scope));
     reduce_.drop_gradients(units_);
+    if (step_.strategy.fp8_precompute_scale) {
+      std::vector<View> shards;
+      for (const Unit& unit : units_) {
+        if (fp8_weights(step_.model, unit.wrap) > 0) shards.push_back(builder_.whole(unit.shard));
+      }
+      walk_.ran_on_compute(
+          precompute_scales(builder_, step_, streams_.compute, scope.comm, shards));
+    }
   }
 
   const TrainingStep& step_;

@@ -1,5 +1,7 @@
 #include "sim/strategies/fsdp2/gather.hpp"
 
+#include "sim/strategies/common/clip.hpp"
+#include "sim/strategies/common/fp8_scales.hpp"
 #include "sim/strategies/common/view_list.hpp"
 
 namespace stepcast::fsdp2 {
@@ -12,6 +14,9 @@ const Name rule_optimizer("fsdp2.gather-after-optimizer");
 const Name rule_two_alive("fsdp2.two-gathers-alive");
 const Name verb_slice("keep_slice");
 const Name rule_unshard("fsdp2.unshard");
+const Name rule_scales("fsdp2.fp8-scale-a-weight");
+const Name verb_largest("fp8_largest");
+const Name verb_scales("fp8_scales");
 const Name rule_slice("fsdp2.reshard-to-a-smaller-group");
 
 }  // namespace
@@ -30,7 +35,7 @@ void Gather::unshard(Unit& unit, Phase phase, int micro_batch) {
   const int ranks = shard_ranks(step_);
   const std::int64_t part = unit.size.shard_elements(ranks);
   const Bytes stored = part * bytes_per_element(p.parameter);
-  const Bytes payload = part * bytes_per_element(p.gather);
+  const Bytes payload = part * bytes_per_element(unit.gather);
   builder_.at(phase, unit.name, micro_batch);
   if (unit.sliced >= 0) {
     unshard_slice(unit);
@@ -45,8 +50,9 @@ void Gather::unshard(Unit& unit, Phase phase, int micro_batch) {
   builder_.alloc(unit.gathered);
   unit.flat = unit.gathered;
   const bool cast = unit.cast_shard >= 0;
-  const Kernel copy = memory_bound(verb_copy_in, p.gather, cast ? stored + payload : payload,
+  const Kernel copy = memory_bound(verb_copy_in, unit.gather, cast ? stored + payload : payload,
                                    cast ? 2 * payload : payload, cast ? 2 : 1);
+  if (unit.gather == Dtype::int8) scales_before_cast(unit, shard);
   ViewList writes(slot);
   if (cast) writes.add(builder_.whole(unit.cast_shard));
   const OpIndex copied =
@@ -59,8 +65,34 @@ void Gather::unshard(Unit& unit, Phase phase, int micro_batch) {
   }
   unit.gather_op =
       builder_.collective(verb_all_gather, CollectiveKind::all_gather, streams_.shard,
-                          streams_.all_gather, p.gather, unit.size.padded_elements, Reduction::none,
+                          streams_.all_gather, unit.gather, unit.size.padded_elements, Reduction::none,
                           ViewList(slot), ViewList(builder_.whole(unit.gathered)));
+}
+
+// fp8 all-gather: the scale of each weight is that of the whole weight, so its largest value is found
+// in the shards and all-reduced, weight by weight, unless the scales of all weights were worked out
+// at once after the optimizer (common/fp8_scales.hpp).
+void Gather::scales_before_cast(const Unit& unit, const View& shard) {
+  if (step_.strategy.fp8_precompute_scale) return;
+  builder_.rule(rule_scales);
+  const int weights = fp8_weights(step_.model, unit.wrap);
+  const BufferIndex scales = step_buffer(builder_, verb_scales, BufferKind::other, Dtype::fp32,
+                                         4 * fp8_weights(step_.model), streams_.copy_in);
+  builder_.alloc(scales);
+  const ViewList largest(View{scales, 0, 4 * weights});
+  builder_.one_kernel(verb_largest, streams_.copy_in,
+                      memory_bound(verb_largest, step_.precision.parameter, shard.bytes,
+                                   4 * weights, 2 * weights),
+                      ViewList(shard), largest);
+  if (shard_ranks(step_) > 1) {
+    for (int i = 0; i < weights; ++i) {
+      const ViewList one(View{scales, 4 * i, 4});
+      builder_.collective(verb_scales, CollectiveKind::all_reduce, streams_.shard,
+                          streams_.copy_in, Dtype::fp32, 1, Reduction::max, one, one);
+    }
+  }
+  builder_.free(scales);
+  builder_.rule(rule_unshard);
 }
 
 // From the slices within a group: they are in the gather dtype already.
@@ -72,22 +104,22 @@ void Gather::unshard_slice(Unit& unit) {
   unit.flat = unit.regathered;
   const View slice = builder_.whole(unit.slice);
   const View slot{unit.regathered, 0, slice.bytes};
-  const Kernel copy = memory_bound(verb_copy_in, step_.precision.gather, slice.bytes, slice.bytes);
+  const Kernel copy = memory_bound(verb_copy_in, unit.gather, slice.bytes, slice.bytes);
   const OpIndex copied =
       builder_.one_kernel(verb_copy_in, streams_.copy_in, copy, ViewList(slice), ViewList(slot));
   builder_.stream_wait(streams_.all_gather, copied);
   unit.gather_op = builder_.collective(
       verb_all_gather, CollectiveKind::all_gather, streams_.regather, streams_.all_gather,
-      step_.precision.gather, unit.size.padded_elements, Reduction::none, ViewList(slot),
+      unit.gather, unit.size.padded_elements, Reduction::none, ViewList(slot),
       ViewList(builder_.whole(unit.regathered)));
 }
 
 void Gather::copy_out(Unit& unit, Phase phase, int micro_batch) {
-  const Bytes bytes = unit.size.padded_elements * bytes_per_element(step_.precision.gather);
+  const Bytes bytes = unit.size.padded_elements * bytes_per_element(unit.gather);
   builder_.at(phase, unit.name, micro_batch);
   builder_.stream_wait(streams_.compute, unit.gather_op);
   builder_.alloc(unit.unsharded);
-  const Kernel copy = memory_bound(verb_copy_out, step_.precision.gather, bytes, bytes);
+  const Kernel copy = memory_bound(verb_copy_out, unit.gather, bytes, bytes);
   last_copy_out_ = builder_.one_kernel(verb_copy_out, streams_.compute, copy,
                                        ViewList(builder_.whole(unit.flat)),
                                        ViewList(builder_.whole(unit.unsharded)));
@@ -131,7 +163,7 @@ void Gather::reshard_after_forward(Unit& unit) {
     builder_.rule(rule_slice);
     builder_.alloc(unit.slice);
     const View slice = builder_.whole(unit.slice);
-    const Kernel clone = memory_bound(verb_slice, step_.precision.gather, slice.bytes, slice.bytes,
+    const Kernel clone = memory_bound(verb_slice, unit.gather, slice.bytes, slice.bytes,
                                       static_cast<int>(unit.wrap.parameters.size()));
     unit.sliced = walk_.run(streams_.compute, clone, ViewList(View{unit.unsharded, 0, slice.bytes}),
                             ViewList(slice));

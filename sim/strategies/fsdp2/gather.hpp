@@ -3,6 +3,7 @@
 //
 //   unshard(i)   copy-in stream: cast the fp32 shard to the gather dtype, copy it into this rank's
 //                slot of a new flat output; all-gather stream waits for that, gathers in place
+//                (a block under fp8 all-gather: to fp8, which is gathered as bytes)
 //   wait(i)      forward: both gather streams first wait for the copy-out of the group before
 //                (CO(i-1)), whose flat output is freed; the compute stream waits for the gather,
 //                parameters are allocated, copy-out runs on the compute stream
@@ -47,6 +48,7 @@ class Gather {
 
  private:
   void unshard_slice(Unit& unit);
+  void scales_before_cast(const Unit& unit, const View& shard);
   void copy_out(Unit& unit, Phase phase, int micro_batch);
   void free_after_copy_out(BufferIndex gathered, OpIndex copy_out);
 

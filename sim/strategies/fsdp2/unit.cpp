@@ -73,6 +73,19 @@ void declare_layouts(ScheduleBuilder& builder, const TrainingStep& step, const U
 
 }  // namespace
 
+// Under fp8 all-gather a block's linears are cast before they are gathered. FSDP2 then gathers bytes
+// (uint8), since a group's tensors have several dtypes. Norms' weights, a few KB a block, travel in
+// the compute dtype; they are counted with the rest at one byte.
+Dtype gather_dtype(const TrainingStep& step, const WrapUnit& wrap) {
+  if (!step.strategy.fp8_all_gather || wrap.layers.empty()) return step.precision.gather;
+  for (const int layer : wrap.layers) {
+    if (step.model.layers[static_cast<std::size_t>(layer)].kind != LayerKind::block) {
+      return step.precision.gather;
+    }
+  }
+  return Dtype::int8;
+}
+
 int shard_ranks(const TrainingStep& step) {
   return step.strategy.kind == StrategyKind::hsdp ? step.mesh.shard : step.mesh.world_size();
 }
@@ -87,6 +100,7 @@ std::vector<Unit> declare_units(ScheduleBuilder& builder, const TrainingStep& st
     Unit unit;
     unit.name = builder.unit(wrap.name);
     unit.size = unit_size(step.model, wrap, ranks);
+    unit.gather = gather_dtype(step, wrap);
     const std::string suffix = "." + wrap.name.str();
     const std::int64_t full = unit.size.padded_elements;
     const std::int64_t part = unit.size.shard_elements(ranks);
@@ -97,20 +111,20 @@ std::vector<Unit> declare_units(ScheduleBuilder& builder, const TrainingStep& st
                                     bytes(part, p.parameter));
     unit.state =
         declare_optimizer_state(builder, step, "optimizer_state" + suffix, part, streams.compute);
-    if (p.gather != p.parameter) {
-      unit.cast_shard = builder.buffer("cast_shard" + suffix, BufferKind::gather_output, p.gather,
-                                       bytes(part, p.gather), streams.copy_in);
+    if (unit.gather != p.parameter) {
+      unit.cast_shard = builder.buffer("cast_shard" + suffix, BufferKind::gather_output, unit.gather,
+                                       bytes(part, unit.gather), streams.copy_in);
     }
-    unit.gathered = builder.buffer("gathered" + suffix, BufferKind::gather_output, p.gather,
-                                   bytes(full, p.gather), streams.copy_in);
-    unit.unsharded = builder.buffer("unsharded" + suffix, BufferKind::unsharded, p.gather,
-                                    bytes(full, p.gather), streams.compute);
+    unit.gathered = builder.buffer("gathered" + suffix, BufferKind::gather_output, unit.gather,
+                                   bytes(full, unit.gather), streams.copy_in);
+    unit.unsharded = builder.buffer("unsharded" + suffix, BufferKind::unsharded, unit.gather,
+                                    bytes(full, unit.gather), streams.compute);
     const int within = step.strategy.reshard_group;
     if (within > 0 && !wrap.root && !wrap.keep_after_forward) {
-      unit.slice = builder.buffer("slice" + suffix, BufferKind::unsharded, p.gather,
-                                  bytes(full / within, p.gather), streams.compute);
-      unit.regathered = builder.buffer("regathered" + suffix, BufferKind::gather_output, p.gather,
-                                       bytes(full, p.gather), streams.copy_in);
+      unit.slice = builder.buffer("slice" + suffix, BufferKind::unsharded, unit.gather,
+                                  bytes(full / within, unit.gather), streams.compute);
+      unit.regathered = builder.buffer("regathered" + suffix, BufferKind::gather_output, unit.gather,
+                                       bytes(full, unit.gather), streams.copy_in);
     }
     unit.unshard_in_backward =
         step.strategy.unshard_embedding_in_backward || wrap.layers.size() != 1 ||

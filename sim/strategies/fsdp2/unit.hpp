@@ -23,6 +23,8 @@ struct Streams {
   CommIndex regather = -1;   // reshard_after_forward = n: the groups of n that backward gathers in
 };
 
+Dtype gather_dtype(const TrainingStep& step, const WrapUnit& wrap);
+
 // Ranks that share one copy of the parameters.
 int shard_ranks(const TrainingStep& step);
 
@@ -30,6 +32,7 @@ struct Unit {
   WrapUnit wrap;
   UnitIndex name = -1;
   UnitSize size;
+  Dtype gather = Dtype::bf16;  // of what is gathered: int8 where that is fp8 data and its scales
 
   // Persistent: this rank's shard.
   BufferIndex shard = -1;

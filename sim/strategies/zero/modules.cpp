@@ -12,11 +12,15 @@ std::string module_name(const Parameter& parameter) {
   return dot == std::string::npos ? name : name.substr(0, dot);
 }
 
+// Where each product begins, with the fp8 casts of its operands.
 template <typename Kernels, typename KernelOf>
 std::vector<int> gemms(const Kernels& kernels, const KernelOf& kernel_of) {
   std::vector<int> at;
   for (std::size_t k = 0; k < kernels.size(); ++k) {
-    if (kernel_of(kernels[k]).kind == KernelKind::gemm) at.push_back(static_cast<int>(k));
+    if (kernel_of(kernels[k]).kind != KernelKind::gemm) continue;
+    std::size_t first = k;
+    while (first > 0 && casts_to_fp8(kernel_of(kernels[first - 1]))) --first;
+    at.push_back(static_cast<int>(first));
   }
   return at;
 }

@@ -49,6 +49,7 @@ class Stage12Builder {
         flow_(builder_, step, walk_, {compute_, reduction_, world_}, partition("partition"),
               partition("fresh_partition"), flat_.per_rank) {
     builder_.lane("main");
+    if (step.mesh.world_size() > 1) walk_.share_scales_over(world_);
     whole_layout(builder_, parameters_, flat_order());
     Bytes offset = 0;
     for (const Layer& layer : step.model.layers) {

@@ -49,6 +49,7 @@ class Stage3Builder {
         owned_(owned_by_a_rank(step)),
         gradients_(builder_, step, walk_, plan_, {compute_, reduce_stream_, world_}, owned_) {
     builder_.lane("main");
+    if (step.mesh.world_size() > 1) walk_.share_scales_over(world_);
     const int ranks = step.mesh.world_size();
     const Precision& p = step.precision;
     shards_ = builder_.persistent("shards", BufferKind::parameter, p.parameter,

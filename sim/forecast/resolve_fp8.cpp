@@ -1,0 +1,79 @@
+#include "sim/forecast/resolve_fp8.hpp"
+
+#include <fmt/format.h>
+
+#include "sim/forecast/resolve_strategy.hpp"
+#include "sim/strategies/common/fp8_scales.hpp"
+
+namespace stepcast {
+
+namespace {
+
+Fp8Recipe parse_recipe(const std::string& text) {
+  if (text == "te-delayed") return Fp8Recipe::te_delayed;
+  return text == "torchao-tensorwise" ? Fp8Recipe::torchao_tensorwise : Fp8Recipe::none;
+}
+
+// Which layers a swap of linear layers finds.
+void check_model(const Scenario& s, const Model& model) {
+  const Where where = s.where("fp8");
+  if (model.architecture.family == Family::gpt2) {
+    throw InputError(where, fmt::format("{}'s layers are Conv1D, which neither Transformer Engine "
+                                        "nor torchao puts into fp8; accepted: none",
+                                        model.name));
+  }
+  if (fp8_weights(model) == 0) {
+    throw InputError(where, fmt::format("{} has no blocks with linear layers whose sizes are "
+                                        "multiples of 16; accepted: none",
+                                        model.name));
+  }
+}
+
+void check_all_gather(const Scenario& s, Fp8Recipe recipe) {
+  const bool gathers = s.fp8_all_gather.value_or(false);
+  if (gathers && recipe != Fp8Recipe::torchao_tensorwise) {
+    throw InputError(s.where("fp8_all_gather"),
+                     fmt::format("needs fp8 torchao-tensorwise, and fp8 is {}", to_string(recipe)));
+  }
+  if (s.fp8_precompute_scale.value_or(false) && !gathers) {
+    throw InputError(s.where("fp8_precompute_scale"), "needs fp8_all_gather");
+  }
+}
+
+}  // namespace
+
+void resolve_fp8(const Scenario& s, const StrategyChoice& strategy, Resolved& r) {
+  const Fp8Recipe recipe = parse_recipe(s.fp8.value_or("none"));
+  // Under a strategy that has no such options, resolve_strategy_options() says so.
+  if (strategy_takes("fp8_all_gather", strategy)) check_all_gather(s, recipe);
+  if (recipe == Fp8Recipe::none) return;
+  const Where where = s.where("fp8");
+  const Gpu& gpu = r.cluster.machine.gpu;
+  if (!gpu.peak_fp8) {
+    throw InputError(where, fmt::format("'{}' needs matrix products in fp8, which {} does not "
+                                        "have; accepted: none",
+                                        to_string(recipe), gpu.full_name));
+  }
+  const Precision& precision = r.step.precision;
+  if (precision.compute != Dtype::bf16 && precision.compute != Dtype::fp16) {
+    throw InputError(where,
+                     fmt::format("'{}' is beside a 16-bit precision, and the precision is {}; "
+                                 "accepted: none, or a bf16 or fp16 precision",
+                                 to_string(recipe), precision.name));
+  }
+  check_model(s, r.step.model);
+  if (recipe == Fp8Recipe::te_delayed && s.join_early_ranks.value_or(0) > 0) {
+    throw InputError(s.where("join_early_ranks"),
+                     "ranks that have joined take no part in te-delayed's all-reduce of scales, "
+                     "which would hang; accepted: 0");
+  }
+  r.step.workload.fp8 = recipe;
+  r.step.workload.fp8_gathered = s.fp8_all_gather.value_or(false);
+  r.notes.push_back(fmt::format(
+      "fp8 {}: {} weights of blocks multiply in fp8; products of experts, the head, attention and "
+      "norms stay in {}; MFU is of the {} peak",
+      to_string(recipe), fp8_weights(r.step.model), to_string(precision.compute),
+      to_string(precision.compute)));
+}
+
+}  // namespace stepcast
