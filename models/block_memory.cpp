@@ -84,8 +84,9 @@ void block_memory(const Sizes& z, LayerWork& work) {
   const Bytes masks = a.residual_dropout ? 2 * width : 0;
   const Bytes activation_inputs = (gated ? 2 : 1) * inner;
   Bytes activation_outputs = (gated && !fused ? 2 : 1) * inner;
-  // Transformer Engine keeps fp8 copies in place of 16-bit inputs that nothing else asks for: norms'
-  // results (of a post-norm block they are in the residual stream) and what the down projection reads.
+  // Transformer Engine keeps fp8 copies in place of 16-bit inputs that nothing else asks for:
+  // norms' results (of a post-norm block they are in the residual stream) and what the down
+  // projection reads.
   const Fp8Bytes fp8 = z.fp8 == Fp8Recipe::none ? Fp8Bytes{} : fp8_bytes_of_block(z);
   Bytes replaced_norms = 0;
   if (fp8.inputs > 0) {

@@ -316,8 +316,8 @@ class Block {
     if (has_post_norm(a_.family)) return;
     list.pop_back();  // the residual
     if (a_.residual_dropout) return;
-    // An autograd.Function in Python saves its tensors when its forward is through: eager fp8 linears
-    // run to their end.
+    // An autograd.Function in Python saves its tensors when its forward is through: eager fp8
+    // linears run to their end.
     if (runs_in_fp8(z_, down()) && !(fused_ && z_.fp8 == Fp8Recipe::torchao_tensorwise)) return;
     list.pop_back();
     while (casts_to_fp8(list.back())) list.pop_back();

@@ -7,7 +7,7 @@ namespace stepcast {
 namespace {
 
 constexpr std::string_view cast_mark = ".fp8_";  // in names of LinearNames
-constexpr std::int64_t multiple = 16;  // of widths, for cuBLAS's fp8 products
+constexpr std::int64_t multiple = 16;            // of widths, for cuBLAS's fp8 products
 
 bool delayed(const Sizes& z) { return z.fp8 == Fp8Recipe::te_delayed; }
 bool compiled(const Sizes& z) { return z.workload->fused_elementwise; }
@@ -38,7 +38,8 @@ Kernel dynamic_cast_of(const Sizes& z, Name name, Bytes element, std::int64_t el
 }  // namespace
 
 bool casts_to_fp8(const Kernel& kernel) {
-  return kernel.kind == KernelKind::memory && kernel.name.str().find(cast_mark) != std::string::npos;
+  return kernel.kind == KernelKind::memory &&
+         kernel.name.str().find(cast_mark) != std::string::npos;
 }
 
 bool runs_in_fp8(const Sizes& z, const Linear& linear) {
@@ -64,7 +65,8 @@ void fp8_linear_forward(const Sizes& z, const Linear& linear, std::vector<Kernel
       list.push_back(dynamic_cast_of(z, names.fp8_input, z.element, input, Layouts::plain, false));
     }
     if (!z.workload->fp8_gathered) {
-      list.push_back(dynamic_cast_of(z, names.fp8_weight, z.parameter, weight, Layouts::plain, false));
+      list.push_back(
+          dynamic_cast_of(z, names.fp8_weight, z.parameter, weight, Layouts::plain, false));
     }
   }
   list.push_back(fp8_gemm(z, names.forward, z.tokens, linear.out, linear.in));
@@ -94,12 +96,12 @@ void fp8_linear_backward(const Sizes& z, const Linear& linear, std::vector<Backw
     if (z.workload->fp8_gathered) {
       list.push_back(marks_nothing(memory_bound(names.fp8_weight, Dtype::fp8, weight, weight)));
     } else {
-      list.push_back(
-          marks_nothing(dynamic_cast_of(z, names.fp8_weight, z.parameter, weight, Layouts::transposed, true)));
+      list.push_back(marks_nothing(
+          dynamic_cast_of(z, names.fp8_weight, z.parameter, weight, Layouts::transposed, true)));
     }
     if (!linear.shares_input || !compiled(z)) {
-      list.push_back(
-          marks_nothing(dynamic_cast_of(z, names.fp8_input, z.element, input, Layouts::transposed, true)));
+      list.push_back(marks_nothing(
+          dynamic_cast_of(z, names.fp8_input, z.element, input, Layouts::transposed, true)));
     }
   }
   list.push_back(marks_nothing(fp8_gemm(z, names.dgrad, z.tokens, linear.in, linear.out)));

@@ -28,7 +28,7 @@ struct Sizes {
   // Bytes of the residual stream. Under autocast norms run in fp32 and what a 16-bit branch is
   // added to stays fp32, from the embedding to the head.
   Bytes stream = 2;
-  bool casts = false;  // autocast: parameter > element
+  bool casts = false;               // autocast: parameter > element
   Fp8Recipe fp8 = Fp8Recipe::none;  // of a block's linears; elsewhere none
   bool rms_norm = false;
   const Architecture* architecture = nullptr;
@@ -49,8 +49,8 @@ struct Linear {
   const LinearNames& names;
   std::int64_t in = 0;
   std::int64_t out = 0;
-  int weight = -1;  // index within the layer; -1: not this layer's to complete
-  int bias = -1;    // -1: none
+  int weight = -1;            // index within the layer; -1: not this layer's to complete
+  int bias = -1;              // -1: none
   bool shares_input = false;  // the linear before it in forward reads the same tensor
 };
 

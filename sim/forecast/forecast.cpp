@@ -47,6 +47,7 @@ void describe(const Resolved& r, Report& report) {
   report.checkpointing = to_string(step.workload.checkpointing);
   report.strategy = to_string(step.strategy.kind);
   report.precision = step.precision.name;
+  if (step.workload.fp8 != Fp8Recipe::none) report.fp8 = to_string(step.workload.fp8);
   report.mesh = step.mesh;
   // Where only some gathers stay within groups, the parameters are sharded over all ranks still.
   if (step.strategy.reshard_group > 0 || step.strategy.hpz_group > 0) {

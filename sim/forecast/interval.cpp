@@ -7,18 +7,54 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "sim/kernels/gpu_family.hpp"
 #include "sim/report/format.hpp"
+#include "topologies/topology.hpp"
 
 namespace stepcast {
 
 namespace {
 
-constexpr double extrapolated = 0.10;
+constexpr double from_same_architecture = 0.022;
+constexpr double from_another_architecture = 0.126;
+constexpr double fp8_products = 0.064;
 constexpr double assumed = 0.20;
 constexpr double exposed_in_node = 0.15;
 constexpr double exposed_between_nodes = 0.30;
 constexpr double between_nodes = 0.02;
 constexpr double one_in_ten = 1.2816;  // of a normal distribution
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// The part of the catalog that a report names; none: a GPU of the user's own.
+const Gpu* catalog_gpu(const std::string& full_name) {
+  static const std::vector<Gpu> gpus = [] {
+    std::vector<Gpu> all;
+    for (const std::string& name : catalog_gpus()) all.push_back(load_gpu(name));
+    return all;
+  }();
+  const auto found = std::find_if(gpus.begin(), gpus.end(),
+                                  [&](const Gpu& gpu) { return gpu.full_name == full_name; });
+  return found == gpus.end() ? nullptr : &*found;
+}
+
+// Of extrapolated costs on a GPU that no fit of the profile saw.
+double spread_of_kernels(const Gpu* gpu) {
+  if (gpu == nullptr) return from_another_architecture;
+  const GpuFamily& family = family_of(*gpu);
+  const bool measured = &family_of(load_gpu(family.reference)) == &family;
+  return measured ? from_same_architecture : from_another_architecture;
+}
+
+bool fitted_on_measured_products(const SoftwareProfile& profile) {
+  return !profile.fitted_on.empty() &&
+         std::all_of(profile.fitted_on.begin(), profile.fitted_on.end(),
+                     [](const std::string& name) {
+                       return !figures_of(load_gpu(name)).gemm_table.empty();
+                     });
+}
 
 }  // namespace
 
@@ -32,7 +68,7 @@ double spread_of_profiles() {
     for (const std::string& name : catalog_profiles()) {
       const SoftwareProfile profile = load_profile(name);
       const std::vector<std::string>& fitted = profile.fitted;
-      if (std::find(fitted.begin(), fitted.end(), "gemm") == fitted.end()) continue;
+      if (!contains(fitted, "gemm") || !fitted_on_measured_products(profile)) continue;
       logs.push_back(std::log(profile.gemm_efficiency));
     }
     STEPCAST_ASSERT(logs.size() > 1, "several profiles of the catalog are fitted");
@@ -51,8 +87,16 @@ StepInterval interval_of(const Report& report, const SoftwareProfile& profile) {
   const auto share = [&](Provenance p) {
     return split.by_provenance[static_cast<std::size_t>(p)] / report.step_time;
   };
+  const Gpu* gpu = catalog_gpu(report.gpu);
+  const bool seen = gpu != nullptr && contains(profile.fitted_on, gpu->name);
   interval.borrowed = profile.residual == 0;
-  interval.profile = interval.borrowed ? spread_of_profiles() : profile.residual;
+  interval.carried = !interval.borrowed && !seen && !profile.fitted_on.empty();
+  interval.profile = profile.residual;
+  if (interval.borrowed || interval.carried) {
+    interval.profile = std::hypot(profile.residual, spread_of_profiles());
+  }
+  double extrapolated = seen ? 0 : spread_of_kernels(gpu);
+  if (!report.fp8.empty()) extrapolated = std::max(extrapolated, fp8_products);
   interval.kernels =
       extrapolated * share(Provenance::extrapolated) + assumed * share(Provenance::assumed);
   interval.network = split.exposed_total() / report.step_time *
@@ -70,8 +114,10 @@ std::string words(const StepInterval& i) {
       "8 steps in 10 take {} to {}; deviations: profile {:.1f} %{}, kernels {:.1f} %, network "
       "{:.1f} %, scale {:.1f} %",
       human_seconds(i.low), human_seconds(i.high), i.profile * 100,
-      i.borrowed ? " (not fitted: as fitted ones differ)" : "", i.kernels * 100, i.network * 100,
-      i.scale * 100);
+      i.borrowed  ? " (not fitted: as fitted ones differ)"
+      : i.carried ? " (fitted on another GPU)"
+                  : "",
+      i.kernels * 100, i.network * 100, i.scale * 100);
 }
 
 }  // namespace stepcast

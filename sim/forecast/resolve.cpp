@@ -174,12 +174,11 @@ Cluster other_machine(const Scenario& s, const Resolved& r, const Perturbation& 
     if (s.gpudirect_rdma) options.gpudirect_rdma = r.cluster.fabric.gpudirect_rdma;
     Cluster cluster = make_cluster(std::move(machine), options);
     for (const Dtype dtype :
-         {r.step.workload.compute_dtype, r.step.workload.fp8 == Fp8Recipe::none
-                                             ? r.step.workload.compute_dtype
-                                             : Dtype::fp8}) {
+         {r.step.workload.compute_dtype,
+          r.step.workload.fp8 == Fp8Recipe::none ? r.step.workload.compute_dtype : Dtype::fp8}) {
       if (multiplies(cluster.machine.gpu, dtype)) continue;
-      throw refuse(fmt::format("{} does not multiply {}", cluster.machine.gpu.full_name,
-                               to_string(dtype)));
+      throw refuse(
+          fmt::format("{} does not multiply {}", cluster.machine.gpu.full_name, to_string(dtype)));
     }
     return cluster;
   } catch (const InputError& error) {

@@ -14,14 +14,8 @@ Fp8Recipe parse_recipe(const std::string& text) {
   return text == "torchao-tensorwise" ? Fp8Recipe::torchao_tensorwise : Fp8Recipe::none;
 }
 
-// Which layers a swap of linear layers finds.
 void check_model(const Scenario& s, const Model& model) {
   const Where where = s.where("fp8");
-  if (model.architecture.family == Family::gpt2) {
-    throw InputError(where, fmt::format("{}'s layers are Conv1D, which neither Transformer Engine "
-                                        "nor torchao puts into fp8; accepted: none",
-                                        model.name));
-  }
   if (fp8_weights(model) == 0) {
     throw InputError(where, fmt::format("{} has no blocks with linear layers whose sizes are "
                                         "multiples of 16; accepted: none",

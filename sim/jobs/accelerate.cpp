@@ -43,9 +43,22 @@ void read_mixed_precision(Section& root) {
   Fact<std::string> word = *said;
   if (plain_scalar(word.value, 0).kind == Value::Kind::boolean) word.value = "no";  // no, unquoted
   const std::string type = choice(word, {"no", "fp16", "bf16", "fp8"});
+  auto fp8 = root.section({"fp8_config"});
   if (type == "fp8") {
-    job.unsupported.push_back(
-        {word.source.where, "fp8 matrix products are not simulated; bf16 is", "precision", false});
+    std::optional<Fact<std::string>> backend;
+    if (fp8) {
+      backend = fp8->word({"backend"});
+      set_fp8_all_gather(job, fp8->boolean({"enable_fsdp_float8_all_gather"}), std::nullopt);
+    }
+    set_fp8(job, word.source, backend);
+  }
+  if (fp8) {
+    // How scales are made of a history, and what evaluation does.
+    fp8->irrelevant({"backend", "enable_fsdp_float8_all_gather", "amax_compute_algo",
+                     "amax_history_len", "fp8_format", "interval", "margin",
+                     "override_linear_precision", "use_autocast_during_eval", "pad_inner_dim",
+                     "opt_level", "use_mxfp8_block_scaling"});
+    fp8->close();
   }
   job.dtype = {type == "no" ? "fp32" : type == "fp8" ? "bf16" : type, word.source};
 }

@@ -23,12 +23,15 @@ constexpr std::array<std::array<std::string_view, 3>, 5> flavors{{
 }};
 
 std::string model_table(Pen& pen) {
+  const bool float8 = pen.s.fp8 == std::optional<std::string>("torchao-tensorwise");
+  const std::string converters = float8 ? "converters = [\"float8\"]\n" : "";
   for (const auto& [ours, name, flavor] : flavors) {
     if (pen.s.model != std::optional<std::string>(ours)) continue;
     pen.say("model");
-    return fmt::format("[model]\nname = \"{}\"\nflavor = \"{}\"\n\n", name, flavor);
+    return fmt::format("[model]\nname = \"{}\"\nflavor = \"{}\"\n{}\n", name, flavor,
+                       converters);
   }
-  return "";
+  return converters.empty() ? "" : "[model]\n" + converters + "\n";
 }
 
 std::string dtype_lines(Pen& pen, bool ddp) {
@@ -127,6 +130,18 @@ std::string torchtitan_text(Pen& pen) {
     } else {
       pen.leave("optimizer");
     }
+  }
+  const auto& fp8 = pen.take("fp8", pen.s.fp8);
+  if (fp8 == std::optional<std::string>("torchao-tensorwise")) {
+    const bool gathers = pen.take("fp8_all_gather", pen.s.fp8_all_gather).value_or(false);
+    const bool at_once =
+        pen.take("fp8_precompute_scale", pen.s.fp8_precompute_scale).value_or(false);
+    text += fmt::format(
+        "\n[float8]\nenable_fsdp_float8_all_gather = {}\n"
+        "precompute_float8_dynamic_scale_for_fsdp = {}\nfilter_fqns = [\"output\"]\n",
+        gathers, at_once);
+  } else if (fp8 && *fp8 != "none") {
+    pen.leave("fp8");
   }
   const bool compiled = pen.s.profile.value_or("").ends_with("compile");
   text += fmt::format("\n[compile]\nenable = {}\n", compiled ? "true" : "false");

@@ -177,10 +177,9 @@ void read_llm_foundry(const Value& root_value, Job& job) {
   if (precision) {
     const std::string word = choice(*precision, {"fp32", "amp_fp16", "amp_bf16", "amp_fp8"});
     fp32 = word == "fp32";
+    // Composer's fp8_autocast with DelayedScaling over bf16.
     if (word == "amp_fp8") {
-      job.unsupported.push_back({precision->source.where,
-                                 "fp8 matrix products are not simulated; bf16 is", "precision",
-                                 false});
+      job.set("fp8", &Scenario::fp8, std::string("te-delayed"), precision->source);
     }
     if (word == "amp_fp16") amp = "amp-fp16";
   }

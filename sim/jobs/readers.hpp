@@ -32,6 +32,12 @@ void set_optimizer(Job& job, const Fact<std::string>& name, const std::string& f
 // say nothing.
 void refuse_degree(Section& section, Section::Names names, const std::string& what);
 
+// fp8 is on: by which engine ("te", "torchao", "auto", ...); none is asked for.
+void set_fp8(Job& job, const Source& on, const std::optional<Fact<std::string>>& engine);
+// torchao's all-gather in fp8; where the strategy has none settle() drops it.
+void set_fp8_all_gather(Job& job, const std::optional<Fact<bool>>& gathers,
+                        const std::optional<Fact<bool>>& precomputes);
+
 // FSDP's settings as accelerate, the Trainer and axolotl spell them. `version` is 1 or 2.
 struct FsdpSettings {
   std::int64_t version = 1;

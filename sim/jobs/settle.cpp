@@ -10,6 +10,7 @@
 #include "models/model.hpp"
 #include "models/selective_op.hpp"
 #include "sim/forecast/resolve.hpp"
+#include "sim/forecast/scenario_keys.hpp"
 #include "sim/jobs/settle_parts.hpp"
 
 namespace stepcast::jobs {
@@ -68,6 +69,18 @@ void settle_checkpoints(const Facts& facts, const Scenario& flags, Combined& all
   set(all, "checkpoint_outside_unit", &Scenario::checkpoint_outside_unit, true,
       Source{Origin::derived, all.sources["checkpointing"].where,
              "the model's own checkpoints wrap FSDP's units"});
+}
+
+// torchao's all-gather is FSDP2's; under another strategy or recipe the framework has it do nothing.
+void settle_fp8(Combined& all) {
+  const std::string strategy = all.scenario.strategy.value_or("");
+  const bool gathers = strategy == "fsdp2" || strategy == "hsdp";
+  if (gathers && all.scenario.fp8 == std::optional<std::string>("torchao-tensorwise")) return;
+  for (const char* key : {"fp8_all_gather", "fp8_precompute_scale"}) {
+    if (all.sources.count(key) == 0 || all.sources[key].origin != Origin::file) continue;
+    scenario_key(key).reset(all.scenario);
+    all.sources.erase(key);
+  }
 }
 
 void settle_autos(const Facts& facts, const Scenario& flags, Combined& all) {
@@ -130,6 +143,7 @@ void settle(const Facts& facts, const Scenario& flags, Combined& all) {
   settle_batch(facts, flags, world, all);
   settle_precision(facts, all);
   settle_checkpoints(facts, flags, all);
+  settle_fp8(all);
   settle_autos(facts, flags, all);
   ask_what_is_assumed(all);
 }

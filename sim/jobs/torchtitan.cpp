@@ -235,17 +235,21 @@ void read_model(Section& root, Job& job) {
   } else {
     job.model = {"llama3-debugmodel", titan(job)};
   }
+  bool float8 = false;
   for (const std::string& converter : model.words({"converters"})) {
-    if (converter.find("float8") != std::string::npos ||
-        converter.find("mx") != std::string::npos) {
+    if (converter == "float8" || converter == "quantize.linear.float8") {
+      float8 = true;
+    } else if (converter.find("mx") != std::string::npos) {
       job.unsupported.push_back({model.where("converters"),
-                                 "fp8 matrix products are not simulated; bf16 is", "precision",
-                                 false});
+                                 "MX formats are not simulated; float8 is", "fp8", false});
     } else {
       job.unsupported.push_back(
           {model.where("converters"),
            fmt::format("model converter {} is not simulated", converter.substr(0, 40)), "", false});
     }
+  }
+  if (float8) {
+    job.set("fp8", &Scenario::fp8, std::string("torchao-tensorwise"), model.source({"converters"}));
   }
   model.irrelevant({"norm_type", "tokenizer_path", "hf_assets_path", "use_flex_attn",
                     "attn_mask_type", "print_after_conversion", "vocab_size"});
@@ -276,18 +280,42 @@ void read_optimizer(Section& root, bool of_2024, Job& job) {
   optimizer.close();
 }
 
-void read_float8(Section& root, Job& job) {
-  Section float8 = table(root, "float8");
+// 2024: [float8] enable_float8_linear; then a converter in [model], with its options in [float8] or
+// [quantize.linear.float8]. Options alone say nothing.
+void read_float8_options(Section& float8, Job& job) {
   const auto on = float8.boolean({"enable_float8_linear"});
   if (on && on->value) {
-    job.unsupported.push_back(
-        {on->source.where, "fp8 matrix products are not simulated; bf16 is", "precision", false});
+    job.set("fp8", &Scenario::fp8, std::string("torchao-tensorwise"), on->source);
   }
-  // Without it, or the converter, the rest says nothing.
-  float8.irrelevant({"enable_fsdp_float8_all_gather", "precompute_float8_dynamic_scale_for_fsdp",
-                     "force_recompute_fp8_weight_in_bwd", "recipe_name", "filter_fqns", "moe_fqns",
+  const bool used = job.scenario.fp8.has_value();
+  const auto recipe = float8.word({"recipe_name"});
+  if (used && recipe && !recipe->value.empty() &&
+      choice(*recipe, {"tensorwise", "rowwise", "rowwise_with_gw_hp"}) != "tensorwise") {
+    job.unsupported.push_back({recipe->source.where,
+                               "float8 scaled by row is not simulated; tensorwise is", "fp8",
+                               false});
+  }
+  const auto gathers = float8.boolean({"enable_fsdp_float8_all_gather"});
+  const auto precomputes = float8.boolean({"precompute_float8_dynamic_scale_for_fsdp"});
+  if (used) set_fp8_all_gather(job, gathers, precomputes);
+  float8.irrelevant({"force_recompute_fp8_weight_in_bwd", "filter_fqns", "moe_fqns",
                      "moe_fqns_prototype", "scaling_type_*", "emulate"});
   float8.close();
+}
+
+void read_float8(Section& root, Job& job) {
+  Section float8 = table(root, "float8");
+  read_float8_options(float8, job);
+  auto quantize = root.section({"quantize"});
+  if (!quantize) return;
+  if (auto linear = quantize->section({"linear"})) {
+    Section nested = table(*linear, "float8");
+    read_float8_options(nested, job);
+    linear->irrelevant({"float8", "mx"});
+    linear->close();
+  }
+  quantize->irrelevant({"linear", "grouped_mm", "dense_mm", "moe_mm"});
+  quantize->close();
 }
 
 }  // namespace
@@ -330,8 +358,10 @@ void read_torchtitan(const Value& root_value, Job& job) {
   training.refuse_true({"enable_cpu_offload"}, "CPU offload of parameters is not simulated", true);
   const auto fp8 = training.word({"fp8_linear"});
   if (fp8 && !fp8->value.empty() && plain_scalar(fp8->value, 0).kind != Value::Kind::boolean) {
-    job.unsupported.push_back(
-        {fp8->source.where, "fp8 matrix products are not simulated; bf16 is", "precision", false});
+    job.unsupported.push_back({fp8->source.where,
+                               "the fp8 of March 2024 (float8_experimental) is not simulated; "
+                               "torchao's is",
+                               "fp8", false});
   }
   Section tolerance = table(root, "fault_tolerance");
   tolerance.refuse_true({"enable"}, "torchft's replicas are not simulated");
@@ -366,7 +396,7 @@ void read_torchtitan(const Value& root_value, Job& job) {
   parallelism.close();
   experimental.close();
   root.irrelevant({"job", "profiling", "metrics", "lr_scheduler", "checkpoint", "comm",
-                   "validation", "memory_estimation", "quantize", "mx", "debug", "experiment",
+                   "validation", "memory_estimation", "mx", "debug", "experiment",
                    "deepep", "eval", "dataset", "dataloader", "inference", "hf_assets",
                    "fault_tolerance"});
   root.close();

@@ -104,10 +104,14 @@ void read_precision(Section& root) {
   } else {
     job.dtype = {"fp32", standard(job, std::string(framework(job)) + "'s default")};
   }
-  root.refuse_true({"fp8"}, "fp8 matrix products are not simulated; bf16 is");
-  if (!job.unsupported.empty() && job.unsupported.back().where.key.ends_with("fp8")) {
-    job.unsupported.back().settled_by = "precision";
+  const auto fp8 = root.boolean({"fp8"});
+  if (fp8 && fp8->value) {
+    std::optional<Fact<std::string>> engine = root.word({"fp8_backend"});
+    if (job.kind == Kind::axolotl) engine = {"torchao", fp8->source};  // it knows no other
+    set_fp8(job, fp8->source, engine);
+    set_fp8_all_gather(job, root.boolean({"fp8_enable_fsdp_float8_all_gather"}), std::nullopt);
   }
+  root.irrelevant({"fp8_backend", "fp8_enable_fsdp_float8_all_gather"});
   root.irrelevant({"tf32"});
 }
 

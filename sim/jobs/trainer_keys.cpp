@@ -196,9 +196,7 @@ const std::vector<std::string>& idle_llama_factory_keys() {
                                              "move_*",
                                              "freeze_vision_tower",
                                              "freeze_multi_modal_projector",
-                                             "freeze_language_model",
-                                             "fp8_backend",
-                                             "fp8_enable_fsdp_float8_all_gather"};
+                                             "freeze_language_model"};
   return keys;
 }
 
@@ -288,7 +286,6 @@ const std::vector<std::string>& idle_axolotl_keys() {
                                              "rope_*",
                                              "fix_untrained_tokens",
                                              "ddp_*",
-                                             "fp8_enable_fsdp_float8_all_gather",
                                              "torch_compile_*",
                                              "quantization",
                                              "expected_attn",

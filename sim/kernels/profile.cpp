@@ -104,6 +104,7 @@ SoftwareProfile parse_profile(std::string_view text, const std::string& file) {
       table.number_or("rank_jitter", profile.rank_jitter, {.min = 0, .max = most_jitter});
   profile.residual = table.number_or("residual", profile.residual, {.min = 0, .max = 10});
   profile.fitted = table.strings("fitted");
+  profile.fitted_on = table.strings("fitted_on");
   if (std::optional<TomlTable> host = table.table("host_us")) {
     for (const std::string& key : host->keys()) {
       profile.host_us[Name(key)] = host->number(key, {.min = 0, .max = 1e9});
@@ -141,6 +142,9 @@ std::string to_toml(const SoftwareProfile& p) {
   if (p.residual != base.residual) out += fmt::format("residual = {:.3g}\n", p.residual);
   if (!p.fitted.empty()) {
     out += fmt::format("fitted = [\"{}\"]\n", fmt::join(p.fitted, "\", \""));
+  }
+  if (!p.fitted_on.empty()) {
+    out += fmt::format("fitted_on = [\"{}\"]\n", fmt::join(p.fitted_on, "\", \""));
   }
   std::map<std::string, double> host;  // in a fixed order
   for (const auto& [work, us] : p.host_us) {

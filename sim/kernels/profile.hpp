@@ -52,6 +52,9 @@ struct SoftwareProfile {
   // measured any; sim/forecast/interval.hpp says what is taken then.
   double residual = 0;
   std::vector<std::string> fitted;  // the factors that a fit moved; none: the figures are assumed
+  // Catalog names of the GPUs whose rows the fit saw: there its factors hold what the kernel model
+  // gets wrong of them, on others they need not (sim/forecast/interval.hpp).
+  std::vector<std::string> fitted_on;
 
   // Microseconds of one named host work. Throws InputError that names the profile when it has none:
   // an unknown cost is never zero.

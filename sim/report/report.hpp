@@ -53,6 +53,7 @@ struct Report {
   std::string checkpointing;
   std::string strategy;
   std::string precision;
+  std::string fp8;  // the recipe of linear layers, "te-delayed"; empty: none
   Mesh mesh;
   std::string machine;       // "dgx-h100"
   std::string machine_name;  // "NVIDIA DGX H100"

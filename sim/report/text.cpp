@@ -102,7 +102,8 @@ class Page {
         : r_.mesh.replicate == 1
             ? fmt::format("sharded over {}", r_.mesh.shard)
             : fmt::format("sharded over {}, {} replicas", r_.mesh.shard, r_.mesh.replicate);
-    line("{} ({}), {}", r_.strategy, r_.precision, mesh);
+    const std::string fp8 = r_.fp8.empty() ? "" : ", fp8 " + r_.fp8;
+    line("{} ({}{}), {}", r_.strategy, r_.precision, fp8, mesh);
     const int last = r_.gpus - (r_.nodes - 1) * r_.gpus_per_node;
     const std::string partly = r_.nodes > 1 && last != r_.gpus_per_node
                                    ? fmt::format(", {} of them in the last", last)

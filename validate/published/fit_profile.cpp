@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
 
 #include "sim/engines/engine.hpp"
 #include "sim/forecast/forecast.hpp"
@@ -38,6 +39,7 @@ class Prepared {
   }
 
   Seconds measured() const { return measured_; }
+  const std::string& gpu() const { return resolved_.cluster.machine.gpu.name; }
   Seconds simulate(const SoftwareProfile& profile) const {
     const CostTable costs =
         bind_costs(schedule_, resolved_.cluster, *collectives_, profile, resolved_.loader);
@@ -88,6 +90,9 @@ ProfileFit fit_profile(const std::vector<MeasuredRow>& rows, const std::string& 
   for (const FittedFactor& f : fit.result.factors) {
     if (f.determined) fit.profile.fitted.emplace_back(f.factor->name);
   }
+  std::set<std::string> gpus;
+  for (const auto& row : prepared) gpus.insert(row->gpu());
+  fit.profile.fitted_on.assign(gpus.begin(), gpus.end());
   return fit;
 }
 

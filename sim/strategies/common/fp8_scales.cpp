@@ -84,8 +84,8 @@ OpIndex precompute_scales(ScheduleBuilder& builder, const TrainingStep& step, St
   OpIndex op = builder.one_kernel(
       verb_largest, compute,
       memory_bound(verb_largest, step.precision.parameter, read, all.bytes,
-                   static_cast<int>(foreach_launches(read / bytes_per_element(step.precision.parameter),
-                                                     weights)) +
+                   static_cast<int>(foreach_launches(
+                       read / bytes_per_element(step.precision.parameter), weights)) +
                        1),
       shards, ViewList(all));
   if (comm >= 0) {

@@ -9,13 +9,13 @@
 //                       backward of the first layer.
 //   torchao_tensorwise  Inputs and gradients are scaled by the rank's own largest value: nothing is
 //                       exchanged. Weights are, too, where they are gathered in 16 bit: every rank
-//                       sees the whole weight. Under fp8 all-gather a rank sees a shard: the largest
-//                       value of each weight is all-reduced before it is cast, one all-reduce of one
-//                       number a weight and gather (fsdp2/gather.cpp), or, with
+//                       sees the whole weight. Under fp8 all-gather a rank sees a shard: the
+//                       largest value of each weight is all-reduced before it is cast, one
+//                       all-reduce of one number a weight and gather (fsdp2/gather.cpp), or, with
 //                       fp8_precompute_scale, all of them in one, after the optimizer.
 //
-// Example, llama-3-8b: 7 weights a block, 224 in all. te_delayed: 448 and 224 numbers a micro-batch.
-// Sources: docs/sources.md, "fp8". Tested by tests/unit/strategies/fp8_test.cpp.
+// Example, llama-3-8b: 7 weights a block, 224 in all. te_delayed: 448 and 224 numbers a
+// micro-batch. Sources: docs/sources.md, "fp8". Tested by tests/unit/strategies/fp8_test.cpp.
 
 #include "sim/schedule/builder.hpp"
 #include "sim/strategies/strategy.hpp"

@@ -65,13 +65,13 @@ void Gather::unshard(Unit& unit, Phase phase, int micro_batch) {
   }
   unit.gather_op =
       builder_.collective(verb_all_gather, CollectiveKind::all_gather, streams_.shard,
-                          streams_.all_gather, unit.gather, unit.size.padded_elements, Reduction::none,
-                          ViewList(slot), ViewList(builder_.whole(unit.gathered)));
+                          streams_.all_gather, unit.gather, unit.size.padded_elements,
+                          Reduction::none, ViewList(slot), ViewList(builder_.whole(unit.gathered)));
 }
 
-// fp8 all-gather: the scale of each weight is that of the whole weight, so its largest value is found
-// in the shards and all-reduced, weight by weight, unless the scales of all weights were worked out
-// at once after the optimizer (common/fp8_scales.hpp).
+// fp8 all-gather: the scale of each weight is that of the whole weight, so its largest value is
+// found in the shards and all-reduced, weight by weight, unless the scales of all weights were
+// worked out at once after the optimizer (common/fp8_scales.hpp).
 void Gather::scales_before_cast(const Unit& unit, const View& shard) {
   if (step_.strategy.fp8_precompute_scale) return;
   builder_.rule(rule_scales);
@@ -80,15 +80,15 @@ void Gather::scales_before_cast(const Unit& unit, const View& shard) {
                                          4 * fp8_weights(step_.model), streams_.copy_in);
   builder_.alloc(scales);
   const ViewList largest(View{scales, 0, 4 * weights});
-  builder_.one_kernel(verb_largest, streams_.copy_in,
-                      memory_bound(verb_largest, step_.precision.parameter, shard.bytes,
-                                   4 * weights, 2 * weights),
-                      ViewList(shard), largest);
+  builder_.one_kernel(
+      verb_largest, streams_.copy_in,
+      memory_bound(verb_largest, step_.precision.parameter, shard.bytes, 4 * weights, 2 * weights),
+      ViewList(shard), largest);
   if (shard_ranks(step_) > 1) {
     for (int i = 0; i < weights; ++i) {
       const ViewList one(View{scales, 4 * i, 4});
-      builder_.collective(verb_scales, CollectiveKind::all_reduce, streams_.shard,
-                          streams_.copy_in, Dtype::fp32, 1, Reduction::max, one, one);
+      builder_.collective(verb_scales, CollectiveKind::all_reduce, streams_.shard, streams_.copy_in,
+                          Dtype::fp32, 1, Reduction::max, one, one);
     }
   }
   builder_.free(scales);
@@ -108,10 +108,10 @@ void Gather::unshard_slice(Unit& unit) {
   const OpIndex copied =
       builder_.one_kernel(verb_copy_in, streams_.copy_in, copy, ViewList(slice), ViewList(slot));
   builder_.stream_wait(streams_.all_gather, copied);
-  unit.gather_op = builder_.collective(
-      verb_all_gather, CollectiveKind::all_gather, streams_.regather, streams_.all_gather,
-      unit.gather, unit.size.padded_elements, Reduction::none, ViewList(slot),
-      ViewList(builder_.whole(unit.regathered)));
+  unit.gather_op = builder_.collective(verb_all_gather, CollectiveKind::all_gather,
+                                       streams_.regather, streams_.all_gather, unit.gather,
+                                       unit.size.padded_elements, Reduction::none, ViewList(slot),
+                                       ViewList(builder_.whole(unit.regathered)));
 }
 
 void Gather::copy_out(Unit& unit, Phase phase, int micro_batch) {

@@ -73,9 +73,9 @@ void declare_layouts(ScheduleBuilder& builder, const TrainingStep& step, const U
 
 }  // namespace
 
-// Under fp8 all-gather a block's linears are cast before they are gathered. FSDP2 then gathers bytes
-// (uint8), since a group's tensors have several dtypes. Norms' weights, a few KB a block, travel in
-// the compute dtype; they are counted with the rest at one byte.
+// Under fp8 all-gather a block's linears are cast before they are gathered. FSDP2 then gathers
+// bytes (uint8), since a group's tensors have several dtypes. Norms' weights, a few KB a block,
+// travel in the compute dtype; they are counted with the rest at one byte.
 Dtype gather_dtype(const TrainingStep& step, const WrapUnit& wrap) {
   if (!step.strategy.fp8_all_gather || wrap.layers.empty()) return step.precision.gather;
   for (const int layer : wrap.layers) {
@@ -112,8 +112,8 @@ std::vector<Unit> declare_units(ScheduleBuilder& builder, const TrainingStep& st
     unit.state =
         declare_optimizer_state(builder, step, "optimizer_state" + suffix, part, streams.compute);
     if (unit.gather != p.parameter) {
-      unit.cast_shard = builder.buffer("cast_shard" + suffix, BufferKind::gather_output, unit.gather,
-                                       bytes(part, unit.gather), streams.copy_in);
+      unit.cast_shard = builder.buffer("cast_shard" + suffix, BufferKind::gather_output,
+                                       unit.gather, bytes(part, unit.gather), streams.copy_in);
     }
     unit.gathered = builder.buffer("gathered" + suffix, BufferKind::gather_output, unit.gather,
                                    bytes(full, unit.gather), streams.copy_in);
@@ -123,8 +123,8 @@ std::vector<Unit> declare_units(ScheduleBuilder& builder, const TrainingStep& st
     if (within > 0 && !wrap.root && !wrap.keep_after_forward) {
       unit.slice = builder.buffer("slice" + suffix, BufferKind::unsharded, unit.gather,
                                   bytes(full / within, unit.gather), streams.compute);
-      unit.regathered = builder.buffer("regathered" + suffix, BufferKind::gather_output, unit.gather,
-                                       bytes(full, unit.gather), streams.copy_in);
+      unit.regathered = builder.buffer("regathered" + suffix, BufferKind::gather_output,
+                                       unit.gather, bytes(full, unit.gather), streams.copy_in);
     }
     unit.unshard_in_backward =
         step.strategy.unshard_embedding_in_backward || wrap.layers.size() != 1 ||
