@@ -85,8 +85,8 @@ TEST_CASE("what is not simulated stops with the sentence, and is listed when it 
 
 TEST_CASE("a flag settles what was refused for it, and another strategy takes its refusals along") {
   const std::string fp8 = "distributed_type: MULTI_GPU\nmixed_precision: fp8\n";
-  CHECK(has(refusal(fp8), "fp8"));
-  CHECK(scenario_of(fp8, flags_of("precision = \"amp-bf16\"")).precision == Word("amp-bf16"));
+  CHECK(has(refusal(fp8), "--fp8 te-delayed"));
+  CHECK(scenario_of(fp8, flags_of("fp8 = \"te-delayed\"")).precision == Word("amp-bf16"));
   const std::string offload = zero("\"stage\": 3, \"offload_param\": {\"device\": \"cpu\"}");
   const jobs::Combined c = combined(offload, flags_of("strategy = \"fsdp2\""));
   CHECK(c.scenario.strategy == Word("fsdp2"));
@@ -344,9 +344,35 @@ TEST_CASE("torchtitan's dtypes, compilation, optimizer and fp8 become recipes an
   CHECK(scenario_of("[training]\n[parallelism]\ntensor_parallel_degree = 1\n[optimizer]\n"
                     "name = \"AdamW\"\n")
             .optimizer == Word("adamw-fused"));
-  CHECK(has(refusal("[training]\n[model]\nconverters = [\"float8\"]\n"), "fp8"));
-  CHECK(has(refusal("[training]\n[float8]\nenable_float8_linear = true\n"), "fp8"));
+  const Word tensorwise("torchao-tensorwise");
+  CHECK(scenario_of("[training]\n[model]\nconverters = [\"float8\"]\n").fp8 == tensorwise);
+  CHECK(scenario_of("[training]\n[float8]\nenable_float8_linear = true\n").fp8 == tensorwise);
+  const Scenario gathered = scenario_of(
+      "[training]\n[model]\nconverters = [\"quantize.linear.float8\"]\n[quantize.linear.float8]\n"
+      "enable_fsdp_float8_all_gather = true\nprecompute_float8_dynamic_scale_for_fsdp = true\n");
+  CHECK(gathered.fp8_all_gather == std::optional<bool>(true));
+  CHECK(gathered.fp8_precompute_scale == std::optional<bool>(true));
+  CHECK_FALSE(scenario_of("[training]\n[float8]\nenable_fsdp_float8_all_gather = true\n").fp8);
+  CHECK(has(refusal("[training]\n[model]\nconverters = [\"float8\"]\n[float8]\n"
+                    "recipe_name = \"rowwise\"\n"),
+            "scaled by row"));
+  CHECK(has(refusal("[training]\n[model]\nconverters = [\"mx\"]\n"), "MX formats"));
   CHECK(has(refusal("[training]\nsequence_len = 8\n"), "training.sequence_len"));
+}
+
+TEST_CASE("fp8 engines of the Hugging Face family and Composer become recipes") {
+  const std::string accelerate =
+      "distributed_type: MULTI_GPU\nmixed_precision: fp8\nfp8_config:\n  backend: ";
+  CHECK(scenario_of(accelerate + "TE\n").fp8 == Word("te-delayed"));
+  CHECK(scenario_of(accelerate + "AO\n").fp8 == Word("torchao-tensorwise"));
+  CHECK(has(refusal(accelerate + "MSAMP\n"), "MS-AMP"));
+  // DDP gathers nothing.
+  CHECK_FALSE(scenario_of(accelerate + "AO\n  enable_fsdp_float8_all_gather: true\n")
+                  .fp8_all_gather.has_value());
+  CHECK(scenario_of("max_seq_len: 2048\nglobal_train_batch_size: 8\n"
+                    "device_train_microbatch_size: 1\nprecision: amp_fp8\n"
+                    "model: {name: mpt_causal_lm}\nfsdp_config: {sharding_strategy: FULL_SHARD}\n")
+            .fp8 == Word("te-delayed"));
 }
 
 TEST_CASE("llm-foundry reduces in every micro-batch and prefetches after backward") {
