@@ -163,8 +163,6 @@ struct Workload {
   // AMP: fp32 weights are cast to compute_dtype in forward (the copies are kept for backward) and
   // gradients back; norms, residual stream and softmax are fp32. The kernels are in the lists.
   bool autocast_weights = false;
-  Fp8Recipe fp8 = Fp8Recipe::none;
-  bool fp8_gathered = false;  // torchao_tensorwise: the strategy gathers weights in fp8
   // Full checkpointing: the recomputation ends once the last tensor that backward needs exists, so
   // it leaves out the block's last matrix product (PyTorch's non-reentrant checkpoint, 2.1 on).
   // false: the whole forward again (the reentrant one, Megatron).
@@ -175,6 +173,8 @@ struct Workload {
   // GPUs that share one replica (tensor, pipeline, context parallel): activations and working sets
   // are a k-th each. Kernels stay the whole model's; their times are then given (replica_step_ms).
   int replica_gpus = 1;
+  Fp8Recipe fp8 = Fp8Recipe::none;
+  bool fp8_gathered = false;  // torchao_tensorwise: the strategy gathers weights in fp8
 };
 
 struct BackwardKernel {

@@ -121,10 +121,6 @@ struct StrategyOptions {
   int backward_prefetch_units = 0;            // and of the units before; 0: the implicit one
   bool unshard_embedding_in_backward = true;  // set_unshard_in_backward; torchtitan's wrap only
   bool keep_last_block = false;               // reshard_after_forward=False on the last block
-  // torchao's enable_fsdp_float8_all_gather: blocks' weights are gathered in fp8; their scales one
-  // by one, or (precompute_float8_dynamic_scale_for_fsdp) all at once after the optimizer.
-  bool fp8_all_gather = false;
-  bool fp8_precompute_scale = false;
 
   // fsdp1
   ShardingStrategy sharding = ShardingStrategy::full_shard;
@@ -155,6 +151,11 @@ struct StrategyOptions {
   bool leaf_layers = false;  // each layer one fetch (set_z3_leaf_modules)
 
   AccumulationSync accumulation_sync = AccumulationSync::last;
+
+  // fsdp2, hsdp: torchao's enable_fsdp_float8_all_gather: blocks' weights are gathered in fp8; their scales one
+  // by one, or (precompute_float8_dynamic_scale_for_fsdp) all at once after the optimizer.
+  bool fp8_all_gather = false;
+  bool fp8_precompute_scale = false;
 };
 
 // torch.utils.data.DataLoader (common/loader.hpp). What a batch costs is the machine's.

@@ -3,6 +3,7 @@
 #include <nlopt.h>
 
 #include <algorithm>
+#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <memory>
 
@@ -234,7 +235,13 @@ class Fit {
 double FitResult::residual() const {
   std::vector<double> sizes;
   for (const double r : after) sizes.push_back(std::abs(r));
-  return quantile(sizes, 0.5) / 0.6745;
+  constexpr double one_in_ten = 1.2816;  // of a normal distribution
+  const auto rows = static_cast<double>(sizes.size());
+  const auto determined = static_cast<double>(std::count_if(
+      factors.begin(), factors.end(), [](const FittedFactor& f) { return f.determined; }));
+  const double left = std::max(1.0, rows - determined);
+  const double few = boost::math::quantile(boost::math::students_t(left), 0.9) / one_in_ten;
+  return quantile(sizes, 0.8) / one_in_ten * std::sqrt(rows / left) * few;
 }
 
 FitResult fit_factors(const std::vector<const Factor*>& factors, const Vector& measured,

@@ -32,7 +32,6 @@ struct Unit {
   WrapUnit wrap;
   UnitIndex name = -1;
   UnitSize size;
-  Dtype gather = Dtype::bf16;  // of what is gathered: int8 where that is fp8 data and its scales
 
   // Persistent: this rank's shard.
   BufferIndex shard = -1;
@@ -44,6 +43,7 @@ struct Unit {
   BufferIndex slice = -1;       // 1/n of them, from forward to backward
   BufferIndex regathered = -1;  // flat all-gather output within the group of n
   bool unshard_in_backward = true;
+  Dtype gather = Dtype::bf16;  // of what is gathered: int8 where that is fp8 data and its scales
   // Reduce.
   BufferIndex accumulated = -1;  // unsharded gradients kept across micro-batches, reduce dtype
   BufferIndex reduce_input = -1;
