@@ -92,10 +92,11 @@ TrainSetup train_setup(const RunCommandOptions& options, const Scenario& scenari
                      fmt::format("needs --precision fp32, not {}", step.precision.name));
   }
   if (step.workload.fp8 != Fp8Recipe::none) {
-    throw InputError(scenario.where("fp8"),
-                     fmt::format("'{}' is not among the numbers that --compute train has; accepted: "
-                                 "none, or --compute replay",
-                                 to_string(step.workload.fp8)));
+    throw InputError(
+        scenario.where("fp8"),
+        fmt::format("'{}' is not among the numbers that --compute train has; accepted: "
+                    "none, or --compute replay",
+                    to_string(step.workload.fp8)));
   }
   TrainSetup setup;
   setup.shape = {a.vocabulary, a.hidden, a.ffn_hidden, static_cast<int>(a.layers),

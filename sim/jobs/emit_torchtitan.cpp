@@ -28,8 +28,7 @@ std::string model_table(Pen& pen) {
   for (const auto& [ours, name, flavor] : flavors) {
     if (pen.s.model != std::optional<std::string>(ours)) continue;
     pen.say("model");
-    return fmt::format("[model]\nname = \"{}\"\nflavor = \"{}\"\n{}\n", name, flavor,
-                       converters);
+    return fmt::format("[model]\nname = \"{}\"\nflavor = \"{}\"\n{}\n", name, flavor, converters);
   }
   return converters.empty() ? "" : "[model]\n" + converters + "\n";
 }

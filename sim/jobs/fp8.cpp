@@ -37,8 +37,8 @@ void set_fp8(Job& job, const Source& on, const std::optional<Fact<std::string>>&
                                "torchao are",
                                "fp8", false});
   } else {
-    job.set("fp8", &Scenario::fp8,
-            std::string(word == "te" ? "te-delayed" : "torchao-tensorwise"), engine->source);
+    job.set("fp8", &Scenario::fp8, std::string(word == "te" ? "te-delayed" : "torchao-tensorwise"),
+            engine->source);
   }
 }
 

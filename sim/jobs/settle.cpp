@@ -71,7 +71,8 @@ void settle_checkpoints(const Facts& facts, const Scenario& flags, Combined& all
              "the model's own checkpoints wrap FSDP's units"});
 }
 
-// torchao's all-gather is FSDP2's; under another strategy or recipe the framework has it do nothing.
+// torchao's all-gather is FSDP2's; under another strategy or recipe the framework has it do
+// nothing.
 void settle_fp8(Combined& all) {
   const std::string strategy = all.scenario.strategy.value_or("");
   const bool gathers = strategy == "fsdp2" || strategy == "hsdp";

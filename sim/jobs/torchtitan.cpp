@@ -240,8 +240,8 @@ void read_model(Section& root, Job& job) {
     if (converter == "float8" || converter == "quantize.linear.float8") {
       float8 = true;
     } else if (converter.find("mx") != std::string::npos) {
-      job.unsupported.push_back({model.where("converters"),
-                                 "MX formats are not simulated; float8 is", "fp8", false});
+      job.unsupported.push_back(
+          {model.where("converters"), "MX formats are not simulated; float8 is", "fp8", false});
     } else {
       job.unsupported.push_back(
           {model.where("converters"),
@@ -396,9 +396,8 @@ void read_torchtitan(const Value& root_value, Job& job) {
   parallelism.close();
   experimental.close();
   root.irrelevant({"job", "profiling", "metrics", "lr_scheduler", "checkpoint", "comm",
-                   "validation", "memory_estimation", "mx", "debug", "experiment",
-                   "deepep", "eval", "dataset", "dataloader", "inference", "hf_assets",
-                   "fault_tolerance"});
+                   "validation", "memory_estimation", "mx", "debug", "experiment", "deepep", "eval",
+                   "dataset", "dataloader", "inference", "hf_assets", "fault_tolerance"});
   root.close();
 }
 

@@ -66,7 +66,7 @@ struct Report {
   std::string profile;
   std::string nccl_version;
   std::vector<std::string> corrected_classes;  // of networks; of none: NCCL's own times
-  std::string step;  // "steady", "first"
+  std::string step;                            // "steady", "first"
 
   // ---- speed
   Seconds step_time = 0;

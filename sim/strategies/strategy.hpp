@@ -25,9 +25,9 @@ enum class StrategyKind : std::uint8_t { dp, ddp, zero1, zero2, zero3, fsdp1, fs
 //   amp-bf16     fp32 parameters, autocast compute, fp32 gradients and reduction  (DDP's default)
 //   bf16-mixed   fp32 shard, bf16 gather and compute, fp32 reduction              (FSDP2's default)
 //   bf16-mixed-reduce-bf16   the same with bf16 reduction
-//   bf16-master  bf16 parameters and gradients (-grad-fp32: fp32, nanotron), fp32 master and moments
-//   bf16-pure    everything bf16, moments too
-//   amp-fp16, fp16-mixed, fp16-master   the same with fp16, for GPUs without bf16 matrix products:
+//   bf16-master  bf16 parameters and gradients (-grad-fp32: fp32, nanotron), fp32 master and
+//   moments bf16-pure    everything bf16, moments too amp-fp16, fp16-mixed, fp16-master   the same
+//   with fp16, for GPUs without bf16 matrix products:
 //                gradients are unscaled and the host reads whether any overflowed (GradScaler)
 //   fp32, tf32   everything fp32; tf32 computes matrix products in TF32
 struct Precision {
@@ -152,8 +152,9 @@ struct StrategyOptions {
 
   AccumulationSync accumulation_sync = AccumulationSync::last;
 
-  // fsdp2, hsdp: torchao's enable_fsdp_float8_all_gather: blocks' weights are gathered in fp8; their scales one
-  // by one, or (precompute_float8_dynamic_scale_for_fsdp) all at once after the optimizer.
+  // fsdp2, hsdp: torchao's enable_fsdp_float8_all_gather: blocks' weights are gathered in fp8;
+  // their scales one by one, or (precompute_float8_dynamic_scale_for_fsdp) all at once after the
+  // optimizer.
   bool fp8_all_gather = false;
   bool fp8_precompute_scale = false;
 };

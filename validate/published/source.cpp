@@ -86,8 +86,8 @@ std::string_view published_text(const std::string& file) {
 
 std::vector<PublishedSource> published_sources() {
   std::vector<PublishedSource> sources;
-  for (const char* name : {"llmf", "llmf-transfer", "llmf-fp8", "ultrascale", "titan", "vtrain", "dle-bert",
-                           "dle-bert-512", "ptddp", "ptddpbucket", "hfdp", "context"}) {
+  for (const char* name : {"llmf", "llmf-transfer", "llmf-fp8", "ultrascale", "titan", "vtrain",
+                           "dle-bert", "dle-bert-512", "ptddp", "ptddpbucket", "hfdp", "context"}) {
     sources.push_back(parse_source(name, published_text(std::string(name) + ".toml"),
                                    published_text(std::string(name) + ".csv")));
   }

@@ -44,8 +44,8 @@ std::vector<Kernel> kernels(const std::vector<BackwardKernel>& list) {
 }
 
 const Kernel& find(const std::vector<Kernel>& list, const std::string& name) {
-  const auto it = std::find_if(list.begin(), list.end(),
-                               [&](const Kernel& k) { return k.name == Name(name); });
+  const auto it =
+      std::find_if(list.begin(), list.end(), [&](const Kernel& k) { return k.name == Name(name); });
   REQUIRE_MESSAGE(it != list.end(), name);
   return *it;
 }
@@ -64,7 +64,8 @@ void check(const Kernel& kernel, Bytes read, Bytes written, int launches) {
 
 }  // namespace
 
-TEST_CASE("an fp8 product reads 8-bit operands and writes a 16-bit result; the head stays as it is") {
+TEST_CASE(
+    "an fp8 product reads 8-bit operands and writes a 16-bit result; the head stays as it is") {
   const LayerWork work = block(Fp8Recipe::te_delayed, false);
   const Kernel& q = find(work.forward, "q_proj");
   CHECK(q.dtype == Dtype::fp8);
@@ -141,9 +142,9 @@ TEST_CASE("recomputation ends before the last product's casts where a compiler s
   CHECK(last(block(Fp8Recipe::te_delayed, true, Checkpointing::full)) == "down_proj");
 }
 
-TEST_CASE("selective checkpointing by operator keeps every second fp8 product and its weight's cast") {
-  const LayerWork work =
-      block(Fp8Recipe::torchao_tensorwise, true, Checkpointing::selective_op);
+TEST_CASE(
+    "selective checkpointing by operator keeps every second fp8 product and its weight's cast") {
+  const LayerWork work = block(Fp8Recipe::torchao_tensorwise, true, Checkpointing::selective_op);
   CHECK_FALSE(has(work.recompute, "q_proj"));
   CHECK_FALSE(has(work.recompute, "q_proj.fp8_weight"));
   CHECK(has(work.recompute, "q_proj.fp8_input"));  // of k, too
