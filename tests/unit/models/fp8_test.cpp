@@ -105,7 +105,7 @@ TEST_CASE("Transformer Engine keeps fp8 inputs and weights in place of 16-bit in
   CHECK(full.recomputed_activations == te.saved_activations - bf16.output);
 }
 
-TEST_CASE("torchao looks for the largest value, then casts; backward casts again, transposed") {
+TEST_CASE("torchao looks for the largest value, then casts, and casts again for backward") {
   const LayerWork work = block(Fp8Recipe::torchao_tensorwise, true);
   check(find(work.forward, "q_proj.fp8_input"), 2 * 2 * 1024, 1024, 3);
   CHECK_FALSE(has(work.forward, "k_proj.fp8_input"));  // one input, one cast

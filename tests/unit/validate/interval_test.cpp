@@ -39,7 +39,7 @@ TEST_CASE("a profile without a residual may be as far off as fitted ones are fro
   CHECK(words(interval).find("not fitted: as fitted ones differ") != std::string::npos);
 }
 
-TEST_CASE("a fit has seen its own GPU's kernels; others are as far off as GPUs left out are") {
+TEST_CASE("a fit has seen the kernels of its own GPU, others are as far off as GPUs left out") {
   Report report;
   report.step_time = 1.0;
   report.split.by_provenance[static_cast<std::size_t>(Provenance::extrapolated)] = 0.5;

@@ -23,6 +23,7 @@ const std::map<std::string, std::string> sources = {
     {"BERT, 16 to 256 A100", "dle-bert"},
     {"ResNet-50 DDP, 16 to 64 V100", "ptddp"},
     {"torchtitan FSDP2, 8 H100", "titan"},
+    {"llm-foundry in fp8, 8 H100", "llmf-fp8"},
     {"nanotron DDP and ZeRO-1 over EFA, 32 to 256 H100", "ultrascale"}};
 
 std::string percent(double value) {
