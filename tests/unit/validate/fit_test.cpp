@@ -111,6 +111,7 @@ TEST_CASE("a profile is written as what differs from its base, and read back") {
   profile.rank_jitter = 0.015;
   profile.residual = 0.02;
   profile.fitted = {"gemm", "launch"};
+  profile.fitted_on = {"a100-sxm-80gb", "v100-sxm2-32gb"};
   const std::string text = to_toml(profile);
   CHECK(text.find("ddp_forward") == std::string::npos);
   const SoftwareProfile again = parse_profile(text, "mine.toml");
@@ -121,5 +122,18 @@ TEST_CASE("a profile is written as what differs from its base, and read back") {
   CHECK(again.host_cost_us(Name("ddp_forward")) == profile.host_cost_us(Name("ddp_forward")));
   CHECK(again.rank_jitter == doctest::Approx(0.015));
   CHECK(again.residual == doctest::Approx(0.02));
+  CHECK(again.fitted_on == profile.fitted_on);
   CHECK(again.fitted == profile.fitted);
+}
+
+TEST_CASE("a fit's residual holds 8 of 10 of its rows, and more where few are left over") {
+  FitResult fit;
+  fit.after = {0.01, -0.02, 0.03, -0.04, 0.05};
+  fit.factors.resize(2);
+  fit.factors[0].determined = true;  // the other one stays where its prior holds it
+  // 8 of 10 lie within 4.2 %: a deviation of 4.2 / 1.2816 = 3.277 %. Of 5 rows 4 are left over:
+  // sqrt(5 / 4), and Student's t of 4, 1.533, in place of 1.2816.
+  CHECK(fit.residual() == doctest::Approx(0.04383).epsilon(1e-3));
+  fit.factors[1].determined = true;  // 3 left: sqrt(5 / 3), 1.638
+  CHECK(fit.residual() == doctest::Approx(0.05407).epsilon(1e-3));
 }
