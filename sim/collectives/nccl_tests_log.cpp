@@ -220,8 +220,9 @@ class Meaning {
                                                         given->name, file_, operation->name));
     }
     const Row& row = run.rows.back();
-    if (operation == nullptr) operation = given;
+    if (operation == nullptr && !several_) operation = given;
     if (operation == nullptr) operation = operation_by(row);
+    if (operation == nullptr && given != nullptr && fits(*given, row)) operation = given;
     if (operation == nullptr) {
       operation = operation_named(file_.substr(file_.rfind('/') + 1));
       if (operation != nullptr && !fits(*operation, row)) operation = nullptr;

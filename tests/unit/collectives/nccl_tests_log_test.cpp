@@ -328,6 +328,15 @@ TEST_CASE("tables that were copied without their heads are several tests, too") 
   CHECK(found[0].op == CollectiveKind::all_reduce);
   CHECK(found[1].op == CollectiveKind::reduce_scatter);
   CHECK(found[1].rows.at(0).time_us() == 30);
+  // --log-op names those that the rows leave open, and no others.
+  const std::string open =
+      "  1024  16  float  none  -1  25  40.00  37.50  0  26  39.00  36.56  0\n";
+  const std::vector<NcclTestsLog> three = read_nccl_tests_log(
+      header + first + header + second + header + open, "x", {.nodes = 2, .op = "all_gather"});
+  REQUIRE(three.size() == 3);
+  CHECK(three[0].op == CollectiveKind::all_reduce);
+  CHECK(three[1].op == CollectiveKind::reduce_scatter);
+  CHECK(three[2].op == CollectiveKind::all_gather);
 }
 
 TEST_CASE("a file's name is a hint that the rows can refuse") {
