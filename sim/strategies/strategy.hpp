@@ -25,9 +25,9 @@ enum class StrategyKind : std::uint8_t { dp, ddp, zero1, zero2, zero3, fsdp1, fs
 //   amp-bf16     fp32 parameters, autocast compute, fp32 gradients and reduction  (DDP's default)
 //   bf16-mixed   fp32 shard, bf16 gather and compute, fp32 reduction              (FSDP2's default)
 //   bf16-mixed-reduce-bf16   the same with bf16 reduction
-//   bf16-master  bf16 parameters and gradients (-grad-fp32: fp32, nanotron), fp32 master and
-//   moments bf16-pure    everything bf16, moments too amp-fp16, fp16-mixed, fp16-master   the same
-//   with fp16, for GPUs without bf16 matrix products:
+//   bf16-master  bf16 parameters and gradients (-grad-fp32: fp32, nanotron), fp32 master, moments
+//   bf16-pure    everything bf16, moments too
+//   amp-fp16, fp16-mixed, fp16-master   the same with fp16, for GPUs without bf16 matrix products:
 //                gradients are unscaled and the host reads whether any overflowed (GradScaler)
 //   fp32, tf32   everything fp32; tf32 computes matrix products in TF32
 struct Precision {
