@@ -55,8 +55,8 @@ TEST_CASE("gpu-check runs all of its checks and writes what it found into one fo
 
 TEST_CASE("train on GPUs: every strategy that the CPU executor trains, two ranks, from the shell") {
   for (const char* strategy :
-       {"dp", "ddp --optimizer sgd-momentum", "ddp --clip-grad-norm true", "zero1", "zero2",
-        "zero3", "fsdp1", "fsdp2 --clip-grad-norm true", "hsdp --shard-group 1"}) {
+       {"dp", "ddp --optimizer sgd-momentum", "ddp --clip-grad-norm", "zero1", "zero2", "zero3",
+        "fsdp1", "fsdp2 --clip-grad-norm", "hsdp --shard-group 1"}) {
     const Output o =
         run(std::string("run --executor nccl --compute train --float64 --json --model residual-mlp "
                         "--cluster dgx-h100 --gpus 2 --precision fp32 --strategy ") +

@@ -177,10 +177,12 @@ class FakeGpu : public Gpu {
   std::byte* allocate_pinned(Bytes size) override { return allocate(size); }
   void release_pinned(std::byte* memory) override { release(memory); }
   void fill(GpuStream* stream, std::byte* to, int byte, Bytes size) override {
-    push(stream, [to, byte, size] { std::memset(to, byte, static_cast<std::size_t>(size)); });
+    const auto bytes = static_cast<std::size_t>(size > c_.largest_moved ? 0 : size);
+    push(stream, [to, byte, bytes] { std::memset(to, byte, bytes); });
   }
   void copy(GpuStream* stream, std::byte* to, const std::byte* from, Bytes size) override {
-    push(stream, [to, from, size] { std::memmove(to, from, static_cast<std::size_t>(size)); });
+    const auto bytes = static_cast<std::size_t>(size > c_.largest_moved ? 0 : size);
+    push(stream, [to, from, bytes] { std::memmove(to, from, bytes); });
   }
   void synchronize(GpuStream* stream) override {
     for (;;) {
@@ -222,6 +224,9 @@ class FakeNccl : public GpuCollectives {
   }
   GpuComm* join(int ranks, const std::string& id, int rank, const CommOptions& options) override {
     const std::lock_guard<std::mutex> lock(c_.mutex_);
+    if (c_.only_process && ranks > static_cast<int>(c_.nodes_.front().size())) {
+      throw GpuError("ncclCommInitRankConfig: the other ranks are in no process of this fake");
+    }
     auto& group = c_.groups_[id];
     if (!group) group = std::make_shared<FakeGroup>();
     group->size = ranks;
@@ -290,7 +295,8 @@ class FakeNccl : public GpuCollectives {
     const std::lock_guard<std::mutex> lock(c_.mutex_);
     const int number = comm->calls++;
     auto entered = std::make_shared<bool>(false);
-    stream->queue.emplace_back([comm, what, operands, number, entered, enters] {
+    const bool moves = what.elements * bytes_per_element(what.dtype) <= c_.largest_moved;
+    stream->queue.emplace_back([comm, what, operands, number, entered, enters, moves] {
       if (comm->aborted) return true;
       if (!enters || comm->through != number || comm->group->broken) return false;
       FakeGroup::Meeting& meeting = comm->group->meetings[number];
@@ -303,8 +309,8 @@ class FakeNccl : public GpuCollectives {
         meeting.all[static_cast<std::size_t>(comm->rank)] = operands;
         *entered = true;
         if (++meeting.entered == comm->group->size && meeting.agree) {
-          for (int i = 0; i < comm->group->size; ++i) first_half(what, meeting.all, i);
-          for (int i = 0; i < comm->group->size; ++i) second_half(what, meeting.all, i);
+          for (int i = 0; moves && i < comm->group->size; ++i) first_half(what, meeting.all, i);
+          for (int i = 0; moves && i < comm->group->size; ++i) second_half(what, meeting.all, i);
           meeting.over = true;
         }
       }

@@ -49,7 +49,10 @@ class FakeCluster {
 
   FakeFaults faults;
   Bytes memory_of_gpu = Bytes{1} << 40;
+  // What is larger is not moved, filled or added up: a replay's gigabytes mean nothing.
+  Bytes largest_moved = Bytes{1} << 40;
   int nccl_version = 22809;
+  bool only_process = false;  // ranks beyond its GPUs would never come: NCCL refuses them
   bool same_bus_ids = false;  // all GPUs look like one
   void resume();
 

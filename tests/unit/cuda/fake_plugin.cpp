@@ -17,6 +17,8 @@ stepcast_open_gpu_tables(int abi, const stepcast::runtime::PluginOptions*, std::
   }
   const char* gpus = std::getenv("STEPCAST_FAKE_GPUS");
   static stepcast::testing::FakeCluster cluster({gpus == nullptr ? 1 : std::atoi(gpus)});
+  cluster.only_process = true;
+  cluster.largest_moved = stepcast::mib;
   auto tables = std::make_unique<stepcast::runtime::GpuTables>(cluster.process(0));
   tables->software = {"driver for a fake", "NCCL fake"};
   return tables.release();
