@@ -19,12 +19,13 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 
 namespace stepcast::tree {
+
+struct Entry;
 
 struct Value {
   enum class Kind : std::uint8_t { null, boolean, integer, number, text, list, map };
@@ -35,12 +36,18 @@ struct Value {
   std::int64_t integer = 0;
   double number = 0;  // of integers, too
   std::vector<Value> items;
-  std::vector<std::pair<std::string, Value>> entries;  // in the order of the file
+  std::vector<Entry> entries;  // of a map, in the order of the file
 
   bool is_map() const { return kind == Kind::map; }
   bool is_null() const { return kind == Kind::null; }
   bool is_scalar() const { return kind < Kind::list; }
   const Value* find(std::string_view key) const;  // of a map; null where absent or not a map
+};
+
+// A type of its own: a std::pair would have to know all of Value while Value is being declared.
+struct Entry {
+  std::string key;
+  Value value;
 };
 
 enum class Syntax : std::uint8_t { json, yaml, toml };

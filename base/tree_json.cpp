@@ -141,7 +141,8 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     }
     Value& into = *open_.back();
     if (!into.is_map()) return into.items.emplace_back(std::move(value));
-    return into.entries.emplace_back(std::move(key_), std::move(value)).second;
+    into.entries.push_back({std::move(key_), std::move(value)});
+    return into.entries.back().value;
   }
   bool open(Value::Kind kind) {
     Value value;

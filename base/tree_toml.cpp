@@ -24,7 +24,7 @@ Value value_of(const toml::node& node, Limits& limits) {
       Value read = value_of(entry, limits);
       // A table [a.b] lies where its header is; a plain value where its key is.
       if (!read.is_map()) read.line = static_cast<int>(key.source().begin.line);
-      value.entries.emplace_back(std::string(key.str()), std::move(read));
+      value.entries.push_back({std::string(key.str()), std::move(read)});
     }
     limits.leave();
   } else if (const toml::array* array = node.as_array()) {

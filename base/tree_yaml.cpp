@@ -134,7 +134,7 @@ class Handler : public YAML::EventHandler {
     }
     // The key's line, also for a value that begins below it.
     value.line = into.key_line;
-    into.value.entries.emplace_back(into.key, std::move(value));
+    into.value.entries.push_back({into.key, std::move(value)});
   }
 
   // <<: *defaults. What the table says itself wins, wherever it says it.
@@ -146,7 +146,7 @@ class Handler : public YAML::EventHandler {
     for (const auto& [key, value] : from.entries) {
       if (into.value.find(key) != nullptr) continue;
       limits_.count(value.line, size_of(value));
-      into.value.entries.emplace_back(key, value);
+      into.value.entries.push_back({key, value});
       into.merged.insert(key);
     }
   }

@@ -122,7 +122,7 @@ Value as_fsdp_config(const Value& root) {
   Value outer;
   outer.kind = Value::Kind::map;
   outer.line = root.line;
-  outer.entries.emplace_back("fsdp_config", root);
+  outer.entries.push_back({"fsdp_config", root});
   return outer;
 }
 

@@ -69,19 +69,19 @@ bool Section::same_name(std::string_view there, std::string_view asked) const {
   return name == asked || (!prefix_.empty() && name == prefix_ + std::string(asked));
 }
 
-const std::pair<std::string, Value>* Section::find(Names names) const {
-  const std::pair<std::string, Value>* found = nullptr;
+const Entry* Section::find(Names names) const {
+  const Entry* found = nullptr;
   for (const char* asked : names) {
     for (const auto& entry : map_->entries) {
-      if (!same_name(entry.first, asked) || entry.second.is_null()) continue;
+      if (!same_name(entry.key, asked) || entry.value.is_null()) continue;
       if (found == nullptr) {
         found = &entry;
-      } else if (shown(found->second) != shown(entry.second)) {
-        throw InputError(where(entry.first),
+      } else if (shown(found->value) != shown(entry.value)) {
+        throw InputError(where(entry.key),
                          fmt::format("{} contradicts {} = {} on line {}, which is the same key; "
                                      "accepted: one of them",
-                                     shown(entry.second), found->first, shown(found->second),
-                                     found->second.line));
+                                     shown(entry.value), found->key, shown(found->value),
+                                     found->value.line));
       }
     }
   }
@@ -92,13 +92,13 @@ bool Section::has(Names names) const { return find(names) != nullptr; }
 
 bool Section::is_auto(Names names) const {
   const auto* found = find(names);
-  return found != nullptr && found->second.kind == Value::Kind::text &&
-         lower(found->second.text) == "auto";
+  return found != nullptr && found->value.kind == Value::Kind::text &&
+         lower(found->value.text) == "auto";
 }
 
 const Value* Section::peek(const char* name) const {
   const auto* found = find({name});
-  return found == nullptr ? nullptr : &found->second;
+  return found == nullptr ? nullptr : &found->value;
 }
 
 Where Section::where(std::string_view key) const {
@@ -111,20 +111,20 @@ Where Section::where(std::string_view key) const {
 Source Section::source(Names names) const {
   const auto* found = find(names);
   if (found == nullptr) return {Origin::standard, where(*names.begin()), ""};
-  return {Origin::file, where(found->first),
-          fmt::format("{} = {}", joined(path_, found->first), shown(found->second))};
+  return {Origin::file, where(found->key),
+          fmt::format("{} = {}", joined(path_, found->key), shown(found->value))};
 }
 
 const Value* Section::take(Names names) {
   known(names);
   for (const auto& entry : map_->entries) {
     for (const char* asked : names) {
-      if (same_name(entry.first, asked)) taken_.insert(entry.first);
+      if (same_name(entry.key, asked)) taken_.insert(entry.key);
     }
   }
   const auto* found = find(names);
   if (found == nullptr || is_auto(names)) return nullptr;
-  return &found->second;
+  return &found->value;
 }
 
 std::optional<Fact<std::int64_t>> Section::integer(Names names, double least, double most) {
@@ -209,9 +209,9 @@ std::optional<Section> Section::section(Names names) {
   const Value* value = take(names);
   if (value == nullptr) return std::nullopt;
   const auto* found = find(names);
-  if (!value->is_map()) not_a(*value, where(found->first), "a table");
+  if (!value->is_map()) not_a(*value, where(found->key), "a table");
   if (value->entries.empty()) return std::nullopt;
-  return Section(*value, joined(path_, found->first), *job_);
+  return Section(*value, joined(path_, found->key), *job_);
 }
 
 void Section::irrelevant(Names names) {
@@ -226,12 +226,12 @@ void Section::irrelevant(const std::vector<std::string>& names) {
     const std::string_view tail = all ? std::string_view(name).substr(star + 1) : "";
     if (!all) known_.emplace_back(name);
     for (const auto& entry : map_->entries) {
-      const std::string there = normal(entry.first);
+      const std::string there = normal(entry.key);
       const bool matches = all ? there.size() >= head.size() + tail.size() &&
                                      there.starts_with(head) && there.ends_with(tail)
-                               : same_name(entry.first, name);
-      if (!matches || !taken_.insert(entry.first).second) continue;
-      job_->irrelevant.push_back(joined(path_, entry.first));
+                               : same_name(entry.key, name);
+      if (!matches || !taken_.insert(entry.key).second) continue;
+      job_->irrelevant.push_back(joined(path_, entry.key));
     }
   }
 }
@@ -242,17 +242,17 @@ void Section::known(Names names) {
 
 void Section::close() {
   for (const auto& entry : map_->entries) {
-    if (taken_.count(entry.first) > 0) continue;
+    if (taken_.count(entry.key) > 0) continue;
     // Files carry remarks under keys that nobody reads.
-    if (entry.first.starts_with("_") || entry.first.starts_with("#")) {
-      job_->irrelevant.push_back(joined(path_, entry.first));
+    if (entry.key.starts_with("_") || entry.key.starts_with("#")) {
+      job_->irrelevant.push_back(joined(path_, entry.key));
       continue;
     }
     std::vector<std::string> near_names = known_;
     if (!prefix_.empty()) {
       for (const std::string& name : known_) near_names.push_back(prefix_ + name);
     }
-    job_->unknown.push_back({where(entry.first), nearest(entry.first, near_names)});
+    job_->unknown.push_back({where(entry.key), nearest(entry.key, near_names)});
   }
 }
 

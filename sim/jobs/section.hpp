@@ -62,7 +62,7 @@ class Section {
   void refuse_any(Names names, const std::string& sentence, bool strategy = false);
 
  private:
-  const std::pair<std::string, Value>* find(Names names) const;
+  const Entry* find(Names names) const;
   bool same_name(std::string_view there, std::string_view asked) const;
 
   const Value* map_;
