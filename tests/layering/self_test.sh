@@ -57,7 +57,9 @@ reset; echo '// docs/sources.md 1.7' >"$tree/models/m.cpp"
 expect "a section that is not there" '^layering: models/m.cpp:1: docs/sources.md has no 1.7'
 
 reset; mkdir -p "$tree/tests/unit"; echo 'TEST_CASE("one; two") {}' >"$tree/tests/unit/a_test.cpp"
-expect "a semicolon in a test's name" "^layering: tests/unit/a_test.cpp:1: a test's name"
+expect "a semicolon in a test's name" "^layering: tests/unit/a_test.cpp: a test's name"
+reset; mkdir -p "$tree/tests/unit"; printf 'TEST_CASE(\n    "one; two") {}\n' >"$tree/tests/unit/a_test.cpp"
+expect "a semicolon in a test's name on a line of its own" "^layering: tests/unit/a_test.cpp: a test's name"
 
 ((failures)) && exit 1
-echo "layering self test: 13 violations, all noticed"
+echo "layering self test: 14 violations, all noticed"

@@ -65,7 +65,7 @@ void check(const Kernel& kernel, Bytes read, Bytes written, int launches) {
 }  // namespace
 
 TEST_CASE(
-    "an fp8 product reads 8-bit operands and writes a 16-bit result; the head stays as it is") {
+    "an fp8 product reads 8-bit operands and writes a 16-bit result, and the head stays as it is") {
   const LayerWork work = block(Fp8Recipe::te_delayed, false);
   const Kernel& q = find(work.forward, "q_proj");
   CHECK(q.dtype == Dtype::fp8);
