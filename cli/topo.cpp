@@ -233,8 +233,9 @@ Run add(CLI::App& command) {
   const char* any = "catalog name, machine TOML, NCCL topology XML or nvidia-smi topo -m text";
   CLI::App* import_verb = command.add_subcommand(
       "import", "a machine TOML from a dump, fabric keys from a cluster's files");
-  add_file_options(*import_verb, *o,
-                   "NCCL topology XML, nvidia-smi topo -m; Slurm topology.conf and .yaml, ibnetdiscover");
+  add_file_options(
+      *import_verb, *o,
+      "NCCL topology XML, nvidia-smi topo -m; Slurm topology.conf and .yaml, ibnetdiscover");
   import_verb->add_option("-o,--output", o->output, "the TOML to write (default: stdout)")
       ->option_text("FILE");
   CLI::App* show_verb =

@@ -49,8 +49,8 @@ std::string device_text(const Machine& machine, const Device& d) {
 }
 
 std::string link_text(const std::string& a, const std::string& b, const Link& link) {
-  std::string out =
-      fmt::format("  {{ a = {}, b = {}, kind = \"{}\"", in_quotes(a), in_quotes(b), to_string(link.kind));
+  std::string out = fmt::format("  {{ a = {}, b = {}, kind = \"{}\"", in_quotes(a), in_quotes(b),
+                                to_string(link.kind));
   switch (link.kind) {
     case LinkKind::pcie:
       if (link.pcie_generation > 0) {
@@ -82,9 +82,9 @@ std::string to_toml(const Machine& machine, const std::vector<std::string>& comm
     }
     out += "# " + line + "\n";
   }
-  out +=
-      fmt::format("full_name = {}\ngpu = {}\ngpus = {}\nnetwork = {}\n", in_quotes(machine.full_name),
-                  in_quotes(machine.gpu.name), machine.gpus.size(), in_quotes(machine.network));
+  out += fmt::format("full_name = {}\ngpu = {}\ngpus = {}\nnetwork = {}\n",
+                     in_quotes(machine.full_name), in_quotes(machine.gpu.name), machine.gpus.size(),
+                     in_quotes(machine.network));
   if (machine.host_memory_bytes > 0) {
     out += fmt::format("host_memory_gb = {}\n", machine.host_memory_bytes / 1e9);
   }

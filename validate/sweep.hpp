@@ -5,8 +5,8 @@
 //   bucket_cap_mb=1,5,25,100
 //   strategy=ddp,fsdp1:SHARD_GRAD_OP,fsdp1:FULL_SHARD,fsdp2,hsdp:2
 //
-// After fsdp1 a colon gives its sharding_strategy, after hsdp its shard_group. Other strategies do not take the base
-// scenario's strategy options: those are left out.
+// After fsdp1 a colon gives its sharding_strategy, after hsdp its shard_group. Other strategies do
+// not take the base scenario's strategy options: those are left out.
 
 #include <string>
 #include <vector>

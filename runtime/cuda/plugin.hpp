@@ -1,9 +1,9 @@
 #pragma once
 // The plugin libstepcast_cuda.so: found, opened, asked for its tables.
 //
-// It is the file or lies in the folder that $STEPCAST_CUDA_PLUGIN names; else it lies in lib/stepcast
-// beside the program's bin. The program itself is linked to nothing of CUDA.
-// Tested by tests/unit/cuda/plugin_test.cpp.
+// It is the file or lies in the folder that $STEPCAST_CUDA_PLUGIN names; else it lies in
+// lib/stepcast beside the program's bin. The program itself is linked to nothing of CUDA. Tested by
+// tests/unit/cuda/plugin_test.cpp.
 
 #include <memory>
 #include <optional>

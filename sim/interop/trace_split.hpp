@@ -35,7 +35,7 @@ namespace stepcast {
 struct TraceSlice {
   double start_us = 0, end_us = 0;
   double called_us = 0, launched_us = -1;  // the runtime call; -1: not in the trace
-  std::int32_t thread = -1;  // that launched it, an index
+  std::int32_t thread = -1;                // that launched it, an index
   std::int32_t stream = 0;
   std::int32_t device = 0;
   std::int32_t call = -1;  // of a collective: into the calls' list

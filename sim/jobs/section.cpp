@@ -77,11 +77,11 @@ const Entry* Section::find(Names names) const {
       if (found == nullptr) {
         found = &entry;
       } else if (shown(found->value) != shown(entry.value)) {
-        throw InputError(where(entry.key),
-                         fmt::format("{} contradicts {} = {} on line {}, which is the same key; "
-                                     "accepted: one of them",
-                                     shown(entry.value), found->key, shown(found->value),
-                                     found->value.line));
+        throw InputError(
+            where(entry.key),
+            fmt::format("{} contradicts {} = {} on line {}, which is the same key; "
+                        "accepted: one of them",
+                        shown(entry.value), found->key, shown(found->value), found->value.line));
       }
     }
   }

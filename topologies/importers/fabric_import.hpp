@@ -1,7 +1,8 @@
 #pragma once
 // The network between machines, out of what a site has written down: Slurm's topology.conf (plugins
-// tree and block) or topology.yaml, and the output of `ibnetdiscover`. Both become a graph of switches and hosts, and
-// that becomes the keys of a scenario (fabric, leaf_ports, oversubscription, network, nic_gbps).
+// tree and block) or topology.yaml, and the output of `ibnetdiscover`. Both become a graph of
+// switches and hosts, and that becomes the keys of a scenario (fabric, leaf_ports,
+// oversubscription, network, nic_gbps).
 //
 //   if (is_fabric(text)) write_file("fabric.toml", to_toml(import_fabric_text(text, file)));
 //

@@ -10,9 +10,9 @@ namespace stepcast {
 namespace {
 
 constexpr double most_jitter = 0.3;  // as a profile may say
-// Where the base profile has none. GPUs of one kind in one cluster are 8 % apart on average, fastest
-// to slowest without outliers (Sinha et al., "Not All GPUs Are Created Equal", SC 2022, arXiv
-// 2208.11035): for a normal's whiskers, 5.4 deviations apart, 1.5 %.
+// Where the base profile has none. GPUs of one kind in one cluster are 8 % apart on average,
+// fastest to slowest without outliers (Sinha et al., "Not All GPUs Are Created Equal", SC 2022,
+// arXiv 2208.11035): for a normal's whiskers, 5.4 deviations apart, 1.5 %.
 constexpr double survey_jitter = 0.015;
 
 // Not beyond what a profile may say, so that a fitted one can be read again.
@@ -46,7 +46,8 @@ const std::vector<Factor>& all_factors() {
        [](SoftwareProfile& p, double by) { p.overlap_interference *= by; }},
       {"jitter", "deviation between ranks, of 1.5 % where the base has none", 1.0,
        [](SoftwareProfile& p, double by) {
-         p.rank_jitter = std::min(most_jitter, (p.rank_jitter > 0 ? p.rank_jitter : survey_jitter) * by);
+         p.rank_jitter =
+             std::min(most_jitter, (p.rank_jitter > 0 ? p.rank_jitter : survey_jitter) * by);
        }},
   };
   return factors;

@@ -19,8 +19,8 @@
 //             partition, in every micro-batch; the host blocks with more than two reductions
 //             outstanding, and at the end of every backward
 //   step      everything is released; norm read by the host; per sub-group (sub_group_size, 1e9
-//             elements) gradients to fp32, times one factor (loss scale and clipping), Adam, copy to
-//             16 bits; the persistent parameters are gathered again
+//             elements) gradients to fp32, times one factor (loss scale and clipping), Adam, copy
+//             to 16 bits; the persistent parameters are gathered again
 //
 // Programs: "first" records the trace, so it gathers on demand and prefetches nothing; the second
 // step is the steady one already.

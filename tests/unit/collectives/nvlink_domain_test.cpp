@@ -50,8 +50,8 @@ TEST_CASE("a communicator knows GPUs above the 64th of its node") {
   const Collectives collectives(cluster, {.replicate = 9, .shard = 8});
   CHECK(collectives.ranks(Axis::shard) == 8);
   CHECK(collectives.nodes(Axis::replicate) == 1);
-  const CollectiveCost cost =
-      collectives.cost(Axis::shard, CollectiveKind::all_gather, one_gib, Dtype::bf16, Reduction::none);
+  const CollectiveCost cost = collectives.cost(Axis::shard, CollectiveKind::all_gather, one_gib,
+                                               Dtype::bf16, Reduction::none);
   CHECK(cost.seconds > 0);
   CHECK(cost.bytes_sent_inter == 0);
 }
