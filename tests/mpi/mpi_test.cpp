@@ -135,9 +135,13 @@ TEST_CASE("a rank that is killed: the others say which collective waits for it, 
   CHECK(contains(said, "rank 1 does not answer"));
   CHECK(contains(said, "stepcast: launch: a rank, or mpirun, was ended by signal 9 (Killed)\n"));
   CHECK(!contains(said, "mpirun noticed"));
-  // Every line is the program's own.
+  // Every line is the program's own, but for what Open MPI's shared memory says where it was
+  // reading the dead rank's: "[host:pid] Read -1, expected 17812, errno = 3".
   std::istringstream lines(said);
-  for (std::string line; std::getline(lines, line);) CHECK(line.rfind("stepcast: ", 0) == 0);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.front() == '[' && contains(line, "] Read -1, expected ")) continue;
+    CHECK(line.rfind("stepcast: ", 0) == 0);
+  }
 }
 
 TEST_CASE("a rank that is stopped: the others end within the timeout and name it") {
