@@ -52,10 +52,6 @@ function(stepcast_test name)
   target_link_libraries(test_${name} PRIVATE ${ARG_LINKS} doctest::doctest
                                              stepcast_doctest_main stepcast_warnings)
   stepcast_precompiled(test_${name} test_headers)
-  # g++ 12 finds accesses beyond std::string's own buffer that are not there (GCC bug 105329), and says
-  # so of precompiled headers, which are no system headers to it.
-  target_compile_options(test_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>
-                                              $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
   # Only the sources that name a folder are told it: the objects of all others are the same in every
   # checkout, so a compiler cache can share them. (A source that newly does: configure again.)
   foreach(source IN LISTS ARG_SOURCES)
