@@ -17,7 +17,7 @@ seeds() {  # files a target begins with
     graph) find "$unit/importers/data" -name '*graph.xml' ;;
     nccl_tests_log) find "$unit/collectives/logs" -type f ;;
     measured | calibration | kineto | chakra | fabric | tuner_csv) find "$root/tests/fuzz/seeds/$1" -type f ;;
-    trace_summary) find "$root/tests/fuzz/seeds/kineto" "$root/tests/fuzz/seeds/trace_summary" -type f ;;
+    trace_summary) find "$root/tests/fuzz/seeds/kineto" -type f ;;
     machine) find "$root/topologies/catalog" -name '*.toml' ;;
     schedule) find "$root/tests/unit/strategies/golden" -name '*.txt' ;;
     scenario) find "$root/examples" -name '*.toml' ;;
