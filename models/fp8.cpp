@@ -42,8 +42,12 @@ bool casts_to_fp8(const Kernel& kernel) {
          kernel.name.str().find(cast_mark) != std::string::npos;
 }
 
+bool fits_fp8(std::int64_t in, std::int64_t out) {
+  return in % multiple == 0 && out % multiple == 0;
+}
+
 bool runs_in_fp8(const Sizes& z, const Linear& linear) {
-  return z.fp8 != Fp8Recipe::none && linear.in % multiple == 0 && linear.out % multiple == 0;
+  return z.fp8 != Fp8Recipe::none && fits_fp8(linear.in, linear.out);
 }
 
 Kernel fp8_gemm(const Sizes& z, Name name, std::int64_t m, std::int64_t n, std::int64_t k) {

@@ -39,11 +39,15 @@
 //
 // Sources: docs/sources.md, "fp8". Tested by tests/unit/models/fp8_test.cpp.
 
+#include <cstdint>
 #include <vector>
 
 #include "models/work_parts.hpp"
 
 namespace stepcast {
+
+// Whether cuBLAS multiplies a weight of this shape in fp8.
+bool fits_fp8(std::int64_t in, std::int64_t out);
 
 // Whether this linear's products run in fp8 under the sizes' recipe.
 bool runs_in_fp8(const Sizes& sizes, const Linear& linear);

@@ -28,15 +28,21 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// The part of the catalog that a report names; none: a GPU of the user's own.
-const Gpu* catalog_gpu(const std::string& full_name) {
+// Read once: an interval is asked for at every point of a sweep.
+const std::vector<Gpu>& gpus_of_catalog() {
   static const std::vector<Gpu> gpus = [] {
     std::vector<Gpu> all;
     for (const std::string& name : catalog_gpus()) all.push_back(load_gpu(name));
     return all;
   }();
+  return gpus;
+}
+
+// By Gpu::name or Gpu::full_name; none: a GPU of the user's own.
+const Gpu* catalog_gpu(std::string Gpu::*member, const std::string& name) {
+  const std::vector<Gpu>& gpus = gpus_of_catalog();
   const auto found = std::find_if(gpus.begin(), gpus.end(),
-                                  [&](const Gpu& gpu) { return gpu.full_name == full_name; });
+                                  [&](const Gpu& gpu) { return gpu.*member == name; });
   return found == gpus.end() ? nullptr : &*found;
 }
 
@@ -44,7 +50,9 @@ const Gpu* catalog_gpu(const std::string& full_name) {
 double spread_of_kernels(const Gpu* gpu) {
   if (gpu == nullptr) return from_another_architecture;
   const GpuFamily& family = family_of(*gpu);
-  const bool measured = &family_of(load_gpu(family.reference)) == &family;
+  const Gpu* reference = catalog_gpu(&Gpu::name, family.reference);
+  STEPCAST_ASSERT(reference != nullptr, "a family's reference is of the catalog");
+  const bool measured = &family_of(*reference) == &family;
   return measured ? from_same_architecture : from_another_architecture;
 }
 
@@ -87,7 +95,7 @@ StepInterval interval_of(const Report& report, const SoftwareProfile& profile) {
   const auto share = [&](Provenance p) {
     return split.by_provenance[static_cast<std::size_t>(p)] / report.step_time;
   };
-  const Gpu* gpu = catalog_gpu(report.gpu);
+  const Gpu* gpu = catalog_gpu(&Gpu::full_name, report.gpu);
   const bool seen = gpu != nullptr && contains(profile.fitted_on, gpu->name);
   interval.borrowed = profile.residual == 0;
   interval.carried = !interval.borrowed && !seen && !profile.fitted_on.empty();

@@ -1,5 +1,6 @@
 #include "sim/strategies/common/fp8_scales.hpp"
 
+#include "models/fp8.hpp"
 #include "sim/strategies/common/clip.hpp"
 #include "sim/strategies/common/view_list.hpp"
 
@@ -24,7 +25,7 @@ int weights_of(const Model& model, const Layer& layer) {
   for (int i = 0; i < layer.parameter_count; ++i) {
     const auto index = static_cast<std::size_t>(layer.first_parameter + i);
     const std::vector<std::int64_t>& shape = model.parameters[index].shape;
-    if (shape.size() == 2 && shape[0] % 16 == 0 && shape[1] % 16 == 0) ++count;
+    if (shape.size() == 2 && fits_fp8(shape[1], shape[0])) ++count;
   }
   return count;
 }
