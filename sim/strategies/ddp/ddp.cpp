@@ -186,11 +186,12 @@ class DdpBuilder {
 
   Reducer::Setup setup(const RoleOf& role, const std::string& layout_label, bool steady) {
     Reducer::Setup setup;
-    setup.label = label_ + layout_label;
+    setup.tensors.label = label_ + layout_label;
+    setup.tensors.pool = streams_.compute;
+    setup.tensors.persistent = !step_.first_step;
+    if (role.skips) setup.tensors.unused = unused_.parameter;
+    setup.tensors.unused_by_all = unused_.everywhere;
     setup.streams = streams_;
-    setup.persistent = !step_.first_step;
-    if (role.skips) setup.unused = unused_.parameter;
-    setup.unused_by_all = unused_.everywhere;
     if (used_map_) setup.used_map = &*used_map_;
     if (notice_ && !step_.strategy.join_divides_by_initial_world_size) setup.notice = &*notice_;
     setup.hook = step_.strategy.comm_hook;

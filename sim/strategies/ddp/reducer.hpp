@@ -13,27 +13,25 @@
 // Buckets are launched strictly in index order: a complete bucket waits for earlier ones. The
 // exposed tail is what of the last all-reduces backward does not cover, plus the last copy-out.
 //
-// zero_grad: set to None (default), gradients are freed after the optimizer and made anew in
-// backward. Set to zero, they stay: a kernel zeroes them, each backward makes a fresh gradient and
-// adds it (memory and a kernel more), and as views of the buckets they need no copy-in but the
-// division. Unused parameters: unused.hpp, used_map.hpp.
+// zero_grad set to zero: a kernel zeroes the gradients, each backward adds to them (memory and a
+// kernel more), and as views of the buckets they need no copy-in but the division. Where gradients
+// are meanwhile: gradient_tensors.hpp. Unused parameters: unused.hpp, used_map.hpp.
 //
 // Source: PyTorch reducer.cpp (docs/sources.md 1.2). Tested by tests/unit/strategies/ddp_test.cpp
 // (E-8), ddp_buckets_test.cpp, ddp_gradients_test.cpp.
 
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "sim/schedule/builder.hpp"
 #include "sim/strategies/common/layer_walk.hpp"
 #include "sim/strategies/ddp/buckets.hpp"
 #include "sim/strategies/ddp/comm_hook.hpp"
+#include "sim/strategies/ddp/gradient_tensors.hpp"
 #include "sim/strategies/ddp/join.hpp"
 #include "sim/strategies/ddp/pieces.hpp"
 #include "sim/strategies/ddp/streams.hpp"
-#include "sim/strategies/ddp/unused.hpp"
 #include "sim/strategies/ddp/used_map.hpp"
 
 namespace stepcast::ddp {
@@ -48,14 +46,8 @@ bool reduces(const TrainingStep& step, int micro_batch);
 class Reducer {
  public:
   struct Setup {
-    // Tells the buckets of two layouts or roles apart in buffer names.
-    std::string label;
+    GradientTensors::Setup tensors;
     Streams streams;
-    // Buckets exist before and after the steps. Otherwise the caller allocates and frees them: the
-    // layout of iteration 0 gives way to the rebuilt one.
-    bool persistent = true;
-    std::vector<bool> unused;      // parameters without gradient on these ranks; empty: none
-    bool unused_by_all = false;    // and on no other rank either
     UsedMap* used_map = nullptr;   // find_unused_parameters
     JoinNotice* notice = nullptr;  // join(divide_by_initial_world_size=False)
     CommHook hook = CommHook::none;
@@ -65,25 +57,24 @@ class Reducer {
   Reducer(ScheduleBuilder& builder, const TrainingStep& step, const LayerWalk& walk,
           std::vector<Bucket> buckets, Setup setup);
 
-  void alloc_buckets();
-  void free_buckets();
-  // The rebuild: gradients that zero_grad keeps move to this layout.
-  void take_over(Reducer& from);
+  void alloc_buckets() { tensors_.alloc_buckets(); }
+  void free_buckets() { tensors_.free_buckets(); }
+  void take_over(Reducer& from) { tensors_.take_over(from.tensors_); }  // the rebuild
   // Before the ops of an iteration. `delayed`: static_graph's first; `steady`: after
   // start_powerSGD_iter.
   void begin_iteration(bool delayed, bool steady);
 
-  std::span<const Piece> pieces_of(int layer) const { return pieces_.of(layer); }
-  const std::vector<Bucket>& buckets() const { return buckets_; }
-  std::vector<View> bucket_views() const;
+  std::span<const Piece> pieces_of(int layer) const { return tensors_.pieces().of(layer); }
+  const std::vector<Bucket>& buckets() const { return tensors_.buckets(); }
 
   // zero_grad(set_to_none=False), at the start of a step.
   void zero_gradients(LayerWalk& walk);
   void begin_backward() { divisor_known_ = setup_.notice == nullptr; }
   // The gradient tensors of a piece come to be; added to older ones in later micro-batches.
   void before_piece(const Piece& piece, int micro_batch);
-  // What backward writes: the gradients, or the fresh ones that are added to the older.
-  View produced(const Piece& piece, int micro_batch) const;
+  View produced(const Piece& piece, int micro_batch) const {
+    return tensors_.produced(piece, micro_batch);
+  }
   // After the kernels of a piece: accumulate, and where the micro-batch is reduced copy in and
   // launch.
   void after_piece(const Piece& piece, LayerWalk& walk, int micro_batch);
@@ -92,26 +83,16 @@ class Reducer {
   // zero_grad(set_to_none) after the optimizer.
   void drop_gradients();
 
-  // What the optimizer reads: gradient tensors, or the buckets that they alias.
-  std::vector<View> gradients() const;
-  // Elements that have a gradient after the reduction.
-  std::int64_t updated_elements() const;
+  // What the optimizer reads, and how many elements it updates.
+  std::vector<View> gradients() const { return tensors_.all(); }
+  std::int64_t updated_elements() const { return tensors_.updated_elements(); }
 
  private:
-  void declare_gradients();
-  bool adds(int micro_batch) const { return micro_batch > 0 || alive_; }
-  bool is_unused(int parameter) const {
-    return !setup_.unused.empty() && setup_.unused[static_cast<std::size_t>(parameter)];
-  }
-  View slice(int parameter) const;
-  std::vector<View> slices(std::span<const int> parameters) const;
-  // Where gradients are: tensors of their own, or the buckets after an earlier reduction.
-  std::vector<View> home(std::span<const int> parameters) const;
+  void accumulate(const Piece& piece, LayerWalk& walk);
   void mark_unused(const Piece& piece, LayerWalk& walk);
   void copy_in(std::span<const int> parameters, LayerWalk& walk);
   void copy_in_bucket(std::size_t bucket, LayerWalk& walk);
   void divide_bucket(std::size_t bucket, LayerWalk& walk);
-  void release_copied(std::span<const int> parameters);
   void await_divisor();
   void launch(int bucket, LayerWalk& walk, int micro_batch);
   void reduce_delayed(LayerWalk& walk, int micro_batch);
@@ -122,24 +103,11 @@ class Reducer {
   ScheduleBuilder& builder_;
   const TrainingStep& step_;
   Setup setup_;
-  bool views_;            // gradient_as_bucket_view
-  bool divides_buckets_;  // PyTorch 1.4
-  std::vector<Bucket> buckets_;
-  std::vector<BufferIndex> bucket_buffers_;
+  GradientTensors tensors_;
+  bool divides_buckets_;             // PyTorch 1.4
   std::vector<OpIndex> reductions_;  // the reduction of each bucket in the current micro-batch
-  Pieces pieces_;
-  // By parameter.
-  std::vector<int> bucket_of_;
-  std::vector<Bytes> slice_offset_;
-  std::vector<View> tensor_;
-  std::vector<int> piece_of_;
-  std::vector<std::size_t> uncopied_;  // by piece: gradients not yet copied in; 0: no tensor
-  std::vector<BufferIndex> late_;      // by bucket: gradients of unused parameters that others used
   std::unique_ptr<BucketReduction> early_, steady_;
   BucketReduction* reduction_ = nullptr;  // one of the two
-  bool aliased_ = false;                  // the gradients live in the buckets
-  bool alive_ = false;                    // gradients of an earlier step are there
-  bool late_alive_ = false;               // those of unused parameters too
   bool divisor_known_ = true;
   bool delayed_ = false;
   bool map_ = false;  // this iteration reduces the used map
