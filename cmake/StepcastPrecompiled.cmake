@@ -1,10 +1,10 @@
-# Other people's headers (the standard library, Boost.Graph, fmt, doctest), parsed once for all
-# libraries and once for all tests: half of the time of a first build went into reading them again.
+# Other people's headers (the standard library, Boost.Graph, fmt, doctest, CLI11), parsed once for all
+# libraries, once for all tests and once for the program: half of the time of a first build went into reading them again.
 # JSON's header stays out: few sources need it, and a larger file costs every source more to open.
 # Sources still include what they use: the preset asan builds without, and ./dev lint reads without.
 #
-# stepcast_precompiled(TARGET headers|test_headers): TARGET begins with cmake/precompiled/headers.hpp
-# or test_headers.hpp.
+# stepcast_precompiled(TARGET headers|test_headers|program_headers): TARGET begins with the file of
+# that name in cmake/precompiled/.
 function(stepcast_precompiled target headers)
   if(NOT STEPCAST_PRECOMPILED)
     return()

@@ -6,7 +6,9 @@
 #   3. No file names the machine it was written on or a package mirror: absolute home and work
 #      folders, hosts of this machine's /etc/apt.
 #   4. A page of docs/ that a comment names is there, and so is the rule or section of sources.md.
-#   5. No test's name holds a semicolon: CMake would make two names of it, of which none is a test.
+#   5. A header may be included twice: it begins with #pragma once (tails, NAME_inline.hpp, come with
+#      NAME.hpp and need none).
+#   6. No test's name holds a semicolon: CMake would make two names of it, of which none is a test.
 #
 # Tested by tests/layering/self_test.sh, which plants each violation and expects to see it named.
 set -euo pipefail
@@ -93,7 +95,13 @@ while IFS=: read -r file line place; do
 done < <(tr '\n' '\0' <<<"$code" |
   xargs -0 -r grep -noHE 'docs/sources[.]md (section )?(R[0-9]+|[0-9]+([.][0-9]+)?)' /dev/null || true)
 
-# ---- 5: names of tests, which may stand on the line below
+# ---- 5: headers that come twice
+while read -r file; do
+  [[ -z $file || $file == *_inline.hpp || $file == cmake/precompiled/* ]] ||
+    complain "$file: a header without #pragma once"
+done < <(grep '\.hpp$' <<<"$code" | tr '\n' '\0' | xargs -0 -r grep -LE '^#pragma once$' || true)
+
+# ---- 6: names of tests, which may stand on the line below
 while read -r file; do
   [[ -z $file ]] || complain "$file: a test's name holds a semicolon"
 done < <(tr '\n' '\0' <<<"$code" | xargs -0 -r grep -lzP 'TEST_CASE\(\s*"[^"]*;' /dev/null || true)

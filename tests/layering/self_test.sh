@@ -9,8 +9,8 @@ reset() {
   rm -rf "${tree:?}"/*
   mkdir -p "$tree"/{docs,base,models,sim/schedule,sim/engines/fluid,sim/strategies,runtime/nccl,cli}
   printf '## 0. Rules\n| R1 | a rule |\n### 1.2 DDP\n' >"$tree/docs/sources.md"
-  echo '// docs/sources.md R1, docs/sources.md section 1.2, docs/sources.md 1.2' >"$tree/base/units.hpp"
-  echo '#include "base/units.hpp"' >"$tree/sim/schedule/schedule.hpp"
+  printf '#pragma once\n// docs/sources.md R1, docs/sources.md section 1.2, docs/sources.md 1.2\n' >"$tree/base/units.hpp"
+  printf '#pragma once\n#include "base/units.hpp"\n' >"$tree/sim/schedule/schedule.hpp"
   echo '#include <simgrid/s4u.hpp>' >"$tree/sim/engines/fluid/fluid.cpp"
   echo '#include <cuda_runtime_api.h>' >"$tree/runtime/nccl/stream.cpp"
   echo '#include "sim/schedule/schedule.hpp"' >"$tree/cli/main.cpp"
@@ -56,10 +56,13 @@ expect "a rule that is not there" '^layering: models/m.cpp:1: docs/sources.md ha
 reset; echo '// docs/sources.md 1.7' >"$tree/models/m.cpp"
 expect "a section that is not there" '^layering: models/m.cpp:1: docs/sources.md has no 1.7'
 
+reset; echo '// nothing' >"$tree/base/b.hpp"
+expect "a header that must not come twice" '^layering: base/b.hpp: a header without #pragma once'
+
 reset; mkdir -p "$tree/tests/unit"; echo 'TEST_CASE("one; two") {}' >"$tree/tests/unit/a_test.cpp"
 expect "a semicolon in a test's name" "^layering: tests/unit/a_test.cpp: a test's name"
 reset; mkdir -p "$tree/tests/unit"; printf 'TEST_CASE(\n    "one; two") {}\n' >"$tree/tests/unit/a_test.cpp"
 expect "a semicolon in a test's name on a line of its own" "^layering: tests/unit/a_test.cpp: a test's name"
 
 ((failures)) && exit 1
-echo "layering self test: 14 violations, all noticed"
+echo "layering self test: 15 violations, all noticed"
