@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <map>
+#include <set>
 
 #include "base/error.hpp"
 #include "topologies/topology.hpp"
@@ -35,30 +36,63 @@ TEST_CASE("a dtype without tensor cores is an error that names the GPU, never a 
 // Independent of the datasheets' TFLOP/s: what an SM does in a cycle (from the architecture
 // whitepapers: dense fp16 operations with fp32 accumulation), times SMs, times the clock.
 TEST_CASE("fp16 peaks equal SMs x clock x operations of an SM and cycle") {
-  const std::map<int, double> per_sm_and_cycle = {{70, 1024}, {75, 1024}, {80, 2048}, {86, 512},
-                                                  {89, 512},  {90, 4096}, {100, 8192}};
+  const std::map<int, double> per_sm_and_cycle = {{70, 1024},  {75, 1024},  {80, 2048},
+                                                  {86, 512},   {89, 512},   {90, 4096},
+                                                  {100, 8192}, {103, 8192}, {120, 512}};
+  // Workstation and server parts of GeForce's chips accumulate in fp32 at full rate, but L40 and
+  // A10G; H20 is cut to a quarter.
+  const std::set<std::string> full_rate = {"l40s", "rtx-6000-ada", "l4",          "a10",
+                                           "a40",  "rtx-a6000",    "rtx-pro-6000"};
   for (const std::string& name : catalog_gpus()) {
     CAPTURE(name);
     const Gpu gpu = load_gpu(name);
     double rate = per_sm_and_cycle.at(gpu.compute_capability);
-    if (name == "l40s") rate *= 2;  // the workstation Ada accumulates in fp32 at full rate
+    if (full_rate.count(name) > 0) rate *= 2;
+    if (name == "h20") rate /= 4;
     const double computed = gpu.sm_count * gpu.boost_mhz * 1e6 * rate;
-    // B200: the datasheet's peak is 6 % below the maximum clock's; GB200: 2 % above, its clock is
-    // taken as B200's.
-    const double tolerance = name == "b200" ? 0.06 : name == "gb200" ? 0.025 : 0.013;
+    // B200 and B300: the datasheet's peak is 6 % below the maximum clock's, H20's too; their Grace
+    // parts: 2 % above, with the clock taken as B200's.
+    const std::map<std::string, double> wider = {
+        {"b200", 0.06}, {"b300", 0.06}, {"h20", 0.07}, {"gb200", 0.025}, {"gb300", 0.025}};
+    const auto known = wider.find(name);
+    const double tolerance = known == wider.end() ? 0.013 : known->second;
     CHECK(gpu.peak_flops(Dtype::fp16) == doctest::Approx(computed).epsilon(tolerance));
   }
 }
 
 TEST_CASE("twice a dense peak never exceeds the figure printed with sparsity") {
   const std::map<std::string, double> sparse_bf16 = {
-      {"a100-sxm-40gb", 624},    {"a100-sxm-80gb", 624},
-      {"a100-pcie-40gb", 624},   {"a100-pcie-80gb", 624},
-      {"h100-sxm", 1979},        {"h100-pcie", 1513},
-      {"h100-96gb-hbm2e", 1979}, {"h200", 1979},
-      {"gh200-96gb", 1979},      {"b200", 4500},
-      {"gb200", 5000},           {"l40s", 733},
-      {"rtx-4090", 330.4},       {"rtx-3090", 142},
+      {"a100-sxm-40gb", 624},
+      {"a100-sxm-80gb", 624},
+      {"a100-pcie-40gb", 624},
+      {"a100-pcie-80gb", 624},
+      {"h100-sxm", 1979},
+      {"h100-pcie", 1513},
+      {"h100-96gb-hbm2e", 1979},
+      {"h200", 1979},
+      {"gh200-96gb", 1979},
+      {"b200", 4500},
+      {"gb200", 5000},
+      {"l40s", 733},
+      {"rtx-4090", 330.4},
+      {"rtx-3090", 142},
+      {"b300", 4500},
+      {"gb300", 5000},
+      {"h20", 296},
+      {"h800-sxm", 1979},
+      {"h100-nvl", 1671},
+      {"h200-nvl", 1671},
+      {"a800-sxm-80gb", 624},
+      {"a30", 330},
+      {"a40", 299.4},
+      {"a10", 250},
+      {"a10g", 140},
+      {"rtx-a6000", 309.7},
+      {"l4", 242},
+      {"l40", 362.1},
+      {"rtx-6000-ada", 728.5},
+      {"rtx-5090", 419},
+      {"rtx-pro-6000", 1007.6},
   };
   for (const std::string& name : catalog_gpus()) {
     CAPTURE(name);
