@@ -96,7 +96,11 @@ class Gantt {
     const Seconds period = view_.end() - view_.begin();
     const bool seconds = period >= 10, micro = period < 1e-3;
     const double scale = seconds ? 1 : micro ? 1e6 : 1e3;
-    const std::string last = fmt::format("{:.4g} {}", period * scale,
+    // Never with an exponent: a step of 7.6 s stands as 7564 ms.
+    const auto number = [&](double value, int digits) {
+      return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.{}g}", value, digits);
+    };
+    const std::string last = fmt::format("{} {}", number(period * scale, 4),
                                          seconds ? "s"
                                          : micro ? "us"
                                                  : "ms");
@@ -106,7 +110,7 @@ class Gantt {
     };
     for (int quarter = 0; quarter < 4; ++quarter) {
       const std::size_t at = columns_ * static_cast<std::size_t>(quarter) / 4;
-      const std::string text = fmt::format("{:.3g}", period * scale * quarter / 4);
+      const std::string text = number(period * scale * quarter / 4, 3);
       if (at + text.size() + 1 < columns_ - last.size()) put(at, text);
     }
     put(columns_ - std::min(columns_, last.size()), last);

@@ -34,6 +34,19 @@ TEST_CASE("a column that is busy for less than half shows a small letter") {
   CHECK(text.find("compute     bBBB") != std::string::npos);
 }
 
+// 63 columns behind a margin of 9: quarters stand at 0, 15, 31 and 47. 7.564 s are 7564 ms, a
+// quarter of it 1891: 3 significant digits would print 1.89e+03.
+TEST_CASE("times of a long step stand without an exponent") {
+  const Schedule schedule = small_step();
+  const CostTable costs = costs_by(schedule, [](const Op& op) {
+    return op.kind != OpKind::collective && op.phase == Phase::backward ? 7.564 : 0.0;
+  });
+  const Timeline timeline = run_once(schedule, costs);
+  const std::string text = gantt_text(schedule, timeline, {.colour = false, .width = 72});
+  CHECK(text.substr(0, text.find('\n')) ==
+        "         0              1891            3782            5673     7564 ms");
+}
+
 TEST_CASE("in colour a block is as high as the column is busy and colours are ended") {
   const Schedule schedule = small_step();
   const Timeline timeline = run_once(schedule, small_step_costs(schedule));
