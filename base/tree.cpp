@@ -141,12 +141,13 @@ Value plain_scalar(std::string word, int line) {
 
 ParsedValue parse_value(const std::string& text, const std::string& file) {
   if (text.size() > most_bytes) {
-    throw InputError({.file = file, .line = 0, .key = ""},
-                     fmt::format("{} bytes; accepted: a job file of at most 4 MiB", text.size()));
+    throw InputError(
+        {.file = file, .line = 0, .key = ""},
+        fmt::format("{} bytes; accepted: JSON, YAML or TOML of at most 4 MiB", text.size()));
   }
   if (text.find('\0') != std::string::npos) {
     throw InputError({.file = file, .line = 0, .key = ""},
-                     "is not text; accepted: a job file in JSON, YAML or TOML");
+                     "is not text; accepted: JSON, YAML or TOML");
   }
   if (text.starts_with("\xEF\xBB\xBF")) return parse_value(text.substr(3), file);
   int line_number = 1;
@@ -154,7 +155,7 @@ ParsedValue parse_value(const std::string& text, const std::string& file) {
     const std::size_t length = utf8_length(text, at);
     if (length == 0) {
       throw InputError({.file = file, .line = line_number, .key = ""},
-                       "is not valid UTF-8; accepted: a job file in UTF-8");
+                       "is not valid UTF-8; accepted: JSON, YAML or TOML in UTF-8");
     }
     if (text[at] == '\n') ++line_number;
     at += length;
@@ -162,7 +163,7 @@ ParsedValue parse_value(const std::string& text, const std::string& file) {
   const std::string_view line = first_line(text);
   if (line.empty()) {
     throw InputError({.file = file, .line = 0, .key = ""},
-                     "is empty; accepted: a job file in JSON, YAML or TOML");
+                     "is empty; accepted: JSON, YAML or TOML");
   }
   const bool braces = text.find_first_not_of(" \t\r\n") != std::string::npos &&
                       text[text.find_first_not_of(" \t\r\n")] == '{';

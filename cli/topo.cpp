@@ -117,7 +117,9 @@ int import_fabric(const Options& o, const std::string& text) {
 int import(const Options& o) {
   const std::string text = read_file(o.file, 64ll << 20);
   if (is_fabric(text)) return import_fabric(o, text);
-  const Imported imported = import_topology_text(text, o.file, import_options(o, true));
+  ImportOptions options = import_options(o, true);
+  options.others = "Slurm's topology.conf and topology.yaml, ibnetdiscover";
+  const Imported imported = import_topology_text(text, o.file, options);
   std::vector<std::string> comments = {"Imported by `stepcast topo import " + o.file + "`."};
   for (const std::string& each : imported.notes) comments.push_back("Note: " + each + ".");
   const std::string toml = to_toml(imported.machine, comments);

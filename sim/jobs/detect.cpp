@@ -108,13 +108,17 @@ void refuse_what_is_ours(const Value& root, const std::string& file) {
                    "is a scenario of stepcast's own; give it as the scenario, without --from");
 }
 
+[[noreturn]] void unknown_kind(const std::string& what, const std::string& file) {
+  throw InputError({.file = file, .line = 0, .key = ""},
+                   what +
+                       "; accepted: DeepSpeed, accelerate, Trainer, LLaMA-Factory, axolotl, "
+                       "torchtitan, llm-foundry, Lightning, litgpt, nanotron, GPT-NeoX, or a "
+                       "Hugging Face config.json");
+}
+
 [[noreturn]] void unknown_kind(const ParsedValue& parsed, const std::string& file) {
-  throw InputError(
-      {.file = file, .line = 0, .key = ""},
-      fmt::format("{} of no known kind; accepted: DeepSpeed, accelerate, Trainer, LLaMA-Factory, "
-                  "axolotl, torchtitan, llm-foundry, Lightning, litgpt, nanotron, GPT-NeoX, or a "
-                  "Hugging Face config.json",
-                  to_string(parsed.syntax)));
+  if (parsed.root.is_null()) unknown_kind("is empty", file);
+  unknown_kind(std::string(to_string(parsed.syntax)) + " of no known kind", file);
 }
 
 // A file that is nothing but FSDP's settings: what the Trainer takes as --fsdp_config.
@@ -129,6 +133,7 @@ Value as_fsdp_config(const Value& root) {
 }  // namespace
 
 Job parse_job(const std::string& text, const std::string& file) {
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) unknown_kind("is empty", file);
   ParsedValue parsed = parse_value(text, file);
   if (!parsed.root.is_map()) unknown_kind(parsed, file);
   const Keys keys{parsed.root};

@@ -58,8 +58,9 @@ class Reading {
     }
     if (left_out > 0) {
       out_.notes.push_back(
-          fmt::format("{} left out for another number of NICs than {}",
-                      left_out == 1 ? "1 host is" : fmt::format("{} hosts are", left_out), nics_));
+          fmt::format("{} left out for another number of {} than {}",
+                      left_out == 1 ? "1 host is" : fmt::format("{} hosts are", left_out),
+                      out_.format.starts_with("Slurm") ? "leaves" : "NICs", nics_));
     }
   }
 

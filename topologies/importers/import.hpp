@@ -24,6 +24,7 @@ struct ImportOptions {
   std::string cpu;               // host_names(); "": as the file says
   std::string network;           // a network class; "": by the names of the NICs
   bool gpu_required = true;      // false: a GPU nobody named is its compute capability only
+  std::string others = {};       // what the caller accepts besides, for messages
 };
 
 struct Imported {

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <cstdint>
 
 #include "topologies/importers/hostlist.hpp"
 
@@ -22,9 +24,11 @@ struct Words {
   const char* block_name;
   const char* nodes;
   const char* children;
+  const char* block_sizes;
 };
-constexpr Words conf_words{"topology.conf", "SwitchName", "BlockName", "Nodes", "Switches"};
-constexpr Words yaml_words{"topology.yaml", "switch", "block", "nodes", "children"};
+constexpr Words conf_words{"topology.conf", "SwitchName", "BlockName",
+                           "Nodes",         "Switches",   "BlockSizes"};
+constexpr Words yaml_words{"topology.yaml", "switch", "block", "nodes", "children", "block_sizes"};
 
 // Declarations to a graph.
 class Reader {
@@ -40,6 +44,8 @@ class Reader {
                                    words_.switch_name, words_.block_name));
     }
     join();
+    refuse_circles();
+    refuse_second_leaves();
     fabric_.format = fmt::format("Slurm {} ({})", words_.name, blocks_ ? "block" : "tree");
     if (blocks_) {
       fabric_.notes.emplace_back(
@@ -55,7 +61,8 @@ class Reader {
   }
 
  private:
-  Where at(int line, const std::string& key = {}) const { return {file_, line, key}; }
+  Where at(int line, const std::string& key) const { return {file_, line, key}; }
+  static std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
   void take(const Declaration& each) {
     static const std::vector<std::string> known = {"switchname", "nodes",     "switches",
@@ -70,7 +77,7 @@ class Reader {
       const auto found = each.values.find(key);
       return found == each.values.end() ? std::string() : found->second;
     };
-    if (each.first == "blocksizes") return;  // how jobs are placed, not what is wired
+    if (each.first == "blocksizes") return check_block_sizes(each.line, value("blocksizes"));
     const bool block = each.first == "blockname";
     if (!block && each.first != "switchname") {
       throw InputError(at(each.line, each.first),
@@ -80,7 +87,7 @@ class Reader {
     switches_ = switches_ || !block;
     if (blocks_ && switches_) {
       throw InputError(
-          at(each.line),
+          at(each.line, ""),
           "switches and blocks in one file; accepted: one of the plugins tree and block");
     }
     const std::string nodes = value("nodes"), children = value("switches");
@@ -111,12 +118,18 @@ class Reader {
             hosts_.emplace(host, static_cast<int>(graph_.hosts.size()));
         if (fresh) graph_.hosts.push_back({host, {}});
         s.hosts.push_back(known_host->second);
-        graph_.hosts[static_cast<std::size_t>(known_host->second)].leaves.push_back(index);
+        std::vector<int>& leaves = graph_.hosts[at(known_host->second)].leaves;
+        if (!leaves.empty() && leaves.back() == index) {
+          throw InputError(
+              at(each.line, words_.nodes),
+              fmt::format("'{}' is there twice; accepted: each host once", host.substr(0, 80)));
+        }
+        leaves.push_back(index);
         ++names_;
       }
     }
     if (names_ > 2'000'000) {
-      throw InputError(at(each.line), "the file names more than 2,000,000 hosts and switches");
+      throw InputError(at(each.line, ""), "the file names more than 2,000,000 hosts and switches");
     }
   }
 
@@ -134,9 +147,96 @@ class Reader {
                            fmt::format("'{}' is below itself", child.substr(0, 80)));
         }
         graph_.switches[i].switches.push_back(found->second);
-        graph_.switches[static_cast<std::size_t>(found->second)].switches.push_back(
-            static_cast<int>(i));
+        graph_.switches[at(found->second)].switches.push_back(static_cast<int>(i));
       }
+    }
+  }
+
+  // A switch that is below itself by way of others: depth first, each switch once.
+  void refuse_circles() const {
+    enum class State : std::uint8_t { fresh, above, done };
+    std::vector<State> state(children_.size(), State::fresh);
+    struct Step {
+      std::size_t of, next_child;
+    };
+    for (std::size_t first = 0; first < children_.size(); ++first) {
+      if (state[first] != State::fresh) continue;
+      std::vector<Step> path = {{first, 0}};
+      state[first] = State::above;
+      while (!path.empty()) {
+        const std::size_t here = path.back().of;
+        if (path.back().next_child == children_[here].size()) {
+          state[here] = State::done;
+          path.pop_back();
+          continue;
+        }
+        const std::string& name = children_[here][path.back().next_child++];
+        const std::size_t child = at(index_.at(name));
+        if (state[child] == State::above) {
+          std::string way;
+          for (const Step& step : path) {
+            if (!way.empty() || step.of == child) way += graph_.switches[step.of].name + " > ";
+          }
+          throw InputError(at(lines_[here], words_.children),
+                           fmt::format("'{}' is below itself ({}{}); accepted: switches that are "
+                                       "below others alone",
+                                       name.substr(0, 80), way.substr(0, 200), name.substr(0, 80)));
+        }
+        if (state[child] == State::fresh) {
+          state[child] = State::above;
+          path.push_back({child, 0});
+        }
+      }
+    }
+  }
+
+  // Where hosts are on one leaf, one that is on two is a mistake; where all are on several, these
+  // are rails.
+  void refuse_second_leaves() const {
+    std::size_t on_one = 0;
+    const FabricGraph::Host* several = nullptr;
+    for (const FabricGraph::Host& host : graph_.hosts) {
+      on_one += host.leaves.size() == 1 ? 1 : 0;
+      if (several == nullptr && host.leaves.size() > 1) several = &host;
+    }
+    if (several == nullptr || 2 * on_one < graph_.hosts.size()) return;
+    const std::size_t first = at(several->leaves[0]), second = at(several->leaves[1]);
+    throw InputError(
+        at(lines_[second], words_.nodes),
+        fmt::format("'{}' is on {} '{}' (line {}), too; accepted: each host on one {}, "
+                    "or all of them on as many",
+                    several->name.substr(0, 80), leaf(), graph_.switches[first].name, lines_[first],
+                    leaf()));
+  }
+
+  const char* leaf() const { return blocks_ ? words_.block_name : words_.switch_name; }
+
+  // How jobs are placed, not what is wired; but what Slurm would not start with is not passed over.
+  void check_block_sizes(int line, const std::string& text) {
+    std::int64_t before = 0;
+    std::size_t from = 0;
+    while (from <= text.size()) {
+      const std::size_t end = std::min(text.find(',', from), text.size());
+      const std::string word = text.substr(from, end - from);
+      from = end + 1;
+      std::int64_t size = 0;
+      const auto read = std::from_chars(word.data(), word.data() + word.size(), size);
+      if (read.ec != std::errc{} || read.ptr != word.data() + word.size() || size < 1 ||
+          size > 1'000'000) {
+        throw InputError(at(line, words_.block_sizes),
+                         fmt::format("'{}' is not accepted; accepted: hosts of a block, 1 to "
+                                     "1000000, as 18,36",
+                                     word.substr(0, 80)));
+      }
+      const std::int64_t times = before == 0 ? 2 : size / before;
+      if (before > 0 && (size % before != 0 || times < 2 || (times & (times - 1)) != 0)) {
+        throw InputError(
+            at(line, words_.block_sizes),
+            fmt::format("{} behind {} is not accepted; accepted: the size before times "
+                        "2, 4, 8, ...",
+                        size, before));
+      }
+      before = size;
     }
   }
 

@@ -52,6 +52,7 @@ class YamlTopologies {
     } else {
       const tree::Value& block = *chosen.find("block");
       only(block, "block", {"block_sizes", "blocks"});
+      if (const tree::Value* sizes = block.find("block_sizes")) out.push_back(sizes_of(*sizes));
       for (const tree::Value& each : list(block, "blocks")) {
         only(each, "blocks", {"block", "nodes"});
         out.push_back({each.line, {}, "blockname"});
@@ -95,6 +96,21 @@ class YamlTopologies {
       throw InputError(at(*value, key), "is not a word; accepted: a name, or names as gpu[01-16]");
     }
     into.values.emplace(as, value->text);
+  }
+
+  Declaration sizes_of(const tree::Value& sizes) const {
+    Declaration out{sizes.line, {}, "blocksizes"};
+    std::string text;
+    if (sizes.kind == tree::Value::Kind::list) {
+      for (const tree::Value& each : sizes.items) {
+        text += (text.empty() ? "" : ",") + (each.is_scalar() ? each.text : "?");
+      }
+    }
+    if (text.empty()) {
+      throw InputError(at(sizes, "block_sizes"), "is no list of sizes; accepted: as [18, 36]");
+    }
+    out.values.emplace("blocksizes", text);
+    return out;
   }
 
   static bool is_default(const tree::Value& topology) {

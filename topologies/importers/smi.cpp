@@ -352,7 +352,7 @@ class MachineOfMatrix {
 
 Imported read_smi_text(const std::string& text, const std::string& file,
                        const ImportOptions& options) {
-  return MachineOfMatrix(read_smi_matrix(text, file), file, options).read();
+  return MachineOfMatrix(read_smi_matrix(text, file, options.others), file, options).read();
 }
 
 }  // namespace stepcast

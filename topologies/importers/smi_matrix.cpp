@@ -7,7 +7,9 @@
 //   0: GPU1    NV12
 //   0: PXB     0-31            0               N/A          <- the rest of the row before
 //
-// Lines with another prefix than the header's are another node's and left out.
+// Lines with another prefix than the header's are another node's and left out. A text that was cut,
+// at its end or at its right edge, is refused: a column without a row, a row without a column, a
+// row with more or fewer cells than there are columns.
 
 #include "topologies/importers/smi_matrix.hpp"
 
@@ -93,7 +95,7 @@ std::string label_of(const std::string& word) {
 
 class MatrixReader {
  public:
-  explicit MatrixReader(const std::string& file) : file_(file) {}
+  MatrixReader(const std::string& file, const std::string& others) : file_(file), others_(others) {}
 
   SmiMatrix read(const std::string& text) {
     int number = 0;
@@ -111,9 +113,12 @@ class MatrixReader {
                   "accepted: nvidia-smi topo -m");
     }
     if (m_.names.empty()) {
-      throw error(0,
-                  "holds neither XML nor a matrix of nvidia-smi topo -m (a header GPU0 GPU1 ...); "
-                  "accepted: NCCL_TOPO_DUMP_FILE, nvidia-smi topo -m");
+      const bool empty = text.find_first_not_of(" \t\r\n\xef\xbb\xbf") == std::string::npos;
+      const char* what =
+          empty ? "is empty"
+                : "holds neither XML nor a matrix of nvidia-smi topo -m (a header GPU0 GPU1 ...)";
+      throw error(0, fmt::format("{}; accepted: NCCL_TOPO_DUMP_FILE, nvidia-smi topo -m{}{}", what,
+                                 others_.empty() ? "" : ", ", others_));
     }
     end_row();
     check();
@@ -159,6 +164,12 @@ class MatrixReader {
     } else if (!rows_begun_ && !titles_end_ &&
                (is_affinity_title(words[0]) || is_device(words[0]))) {
       take_titles(words, number);
+    } else if (words.size() >= 2 &&
+               (is_gpu(words[0]) || (is_device(words[0]) && parse_cell(words[1])))) {
+      throw error(number,
+                  fmt::format("is a row of {}, which the header in line {} has no column "
+                              "of; accepted: one of {} (is the text cut off at its right?)",
+                              words[0].substr(0, 40), m_.header_line, fmt::join(m_.names, ", ")));
     } else if (words.size() >= 2 && words[0].size() > 1 && words[0].back() == ':') {
       m_.legend[words[0].substr(0, words[0].size() - 1)] = words[1];  // NIC0: mlx5_0
     }
@@ -220,6 +231,13 @@ class MatrixReader {
       }
       cells.push_back(*cell);
     }
+    if (at < words.size() && parse_cell(words[at])) {
+      throw error(
+          row_line_,
+          fmt::format("has more than {} cells; accepted: one a column of the header in line "
+                      "{}, {}",
+                      m_.names.size(), m_.header_line, fmt::join(m_.names, ", ")));
+    }
     for (; at < words.size() && affinities_ < 2; ++at, ++affinities_) {
       m_.affinity[*row_] += words[at] + " ";
     }
@@ -227,8 +245,11 @@ class MatrixReader {
 
   void end_row() {
     if (row_ && m_.cells[*row_].size() < m_.names.size()) {
-      throw error(row_line_, fmt::format("has {} cells; accepted: {}, one a column",
-                                         m_.cells[*row_].size(), m_.names.size()));
+      throw error(row_line_,
+                  fmt::format("has {} cell{}; accepted: {}, one a column of the header in "
+                              "line {} (is the text cut off?)",
+                              m_.cells[*row_].size(), m_.cells[*row_].size() == 1 ? "" : "s",
+                              m_.names.size(), m_.header_line));
     }
     row_.reset();
   }
@@ -237,7 +258,9 @@ class MatrixReader {
     const std::size_t n = m_.names.size();
     for (std::size_t i = 0; i < n; ++i) {
       if (m_.cells[i].empty()) {
-        throw error(m_.header_line, fmt::format("has a column {} but no row of it", m_.names[i]));
+        throw error(m_.header_line, fmt::format("has a column {} but no row of it; accepted: a row "
+                                                "for each of the {} columns (is the text cut off?)",
+                                                m_.names[i], n));
       }
     }
     for (std::size_t i = 0; i < n; ++i) {
@@ -253,6 +276,7 @@ class MatrixReader {
   }
 
   const std::string& file_;
+  const std::string& others_;
   SmiMatrix m_;
   std::string prefix_;  // of a launcher, before the header
   bool titles_end_ = false, rows_begun_ = false;
@@ -264,8 +288,9 @@ class MatrixReader {
 
 }  // namespace
 
-SmiMatrix read_smi_matrix(const std::string& text, const std::string& file) {
-  return MatrixReader(file).read(text);
+SmiMatrix read_smi_matrix(const std::string& text, const std::string& file,
+                          const std::string& others) {
+  return MatrixReader(file, others).read(text);
 }
 
 }  // namespace stepcast

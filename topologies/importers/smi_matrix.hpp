@@ -24,7 +24,9 @@ struct SmiMatrix {
   int header_line = 0;
 };
 
-// Complete and symmetric, or an InputError that names the line.
-SmiMatrix read_smi_matrix(const std::string& text, const std::string& file);
+// Complete and symmetric, or an InputError that names the line. `others`: what else the caller
+// would have taken, for messages.
+SmiMatrix read_smi_matrix(const std::string& text, const std::string& file,
+                          const std::string& others = {});
 
 }  // namespace stepcast

@@ -130,8 +130,43 @@ TEST_CASE("Slurm: mistakes name the line") {
   CHECK(refused("SwitchName=a Nodes=n[1-2\n").find("topology.conf:1: Nodes: 'n[1-2'") == 0);
   CHECK(refused("SwitchName=a Nodes=n1 Nodes=n2\n").find("nodes: is there twice") !=
         std::string::npos);
-  CHECK(refused("SwitchName=a Switches=b\nSwitchName=b Switches=a\n").find("has no host") !=
-        std::string::npos);
+  CHECK(refused("SwitchName=a Switches=b\nSwitchName=b Switches=a\n") ==
+        "topology.conf:2: Switches: 'a' is below itself (a > b > a); accepted: switches that are "
+        "below others alone");
+}
+
+TEST_CASE("Slurm: circles, hosts on a second leaf and sizes of blocks that cannot be are refused") {
+  // A circle beside a tree that is fine, entered from above.
+  CHECK(refused("SwitchName=top Switches=s1,l\nSwitchName=l Nodes=n[1-4]\nSwitchName=s1 "
+                "Switches=s2\nSwitchName=s2 Switches=s3,l\nSwitchName=s3 Switches=s1\n") ==
+        "topology.conf:5: Switches: 's1' is below itself (s1 > s2 > s3 > s1); accepted: switches "
+        "that are below others alone");
+  // Two ways down to one leaf are no circle.
+  CHECK(refused("SwitchName=t Switches=a,b\nSwitchName=a Switches=l\nSwitchName=b Switches=l\n"
+                "SwitchName=l Nodes=n[1-4]\n") == "taken");
+  CHECK(refused("SwitchName=a Nodes=n[1-4]\nSwitchName=b Nodes=n[4-8]\nSwitchName=s "
+                "Switches=a,b\n") ==
+        "topology.conf:2: Nodes: 'n4' is on SwitchName 'a' (line 1), too; accepted: each host on "
+        "one SwitchName, or all of them on as many");
+  CHECK(refused("BlockName=a Nodes=n[1-4]\nBlockName=b Nodes=n[4-8]\n")
+            .find("'n4' is on BlockName 'a' (line 1), too") != std::string::npos);
+  CHECK(refused("SwitchName=a Nodes=n[1-4],n2\n") ==
+        "topology.conf:1: Nodes: 'n2' is there twice; accepted: each host once");
+  // All of them on two: rails.
+  CHECK(refused("SwitchName=a Nodes=n[1-4]\nSwitchName=b Nodes=n[1-4]\n") == "taken");
+  const auto sizes = [](const std::string& text) {
+    return refused("BlockName=b Nodes=n[1-4]\nBlockSizes=" + text + "\n");
+  };
+  CHECK(sizes("4,8,32") == "taken");
+  for (const char* bad : {"0", "-4", "four", "4,", "4,,8", "1.5", "99999999"}) {
+    CAPTURE(bad);
+    CHECK(sizes(bad).find("topology.conf:2: BlockSizes: '") == 0);
+  }
+  CHECK(sizes("4,12") ==
+        "topology.conf:2: BlockSizes: 12 behind 4 is not accepted; accepted: the size before times "
+        "2, 4, 8, ...");
+  CHECK(sizes("8,8").find("8 behind 8") != std::string::npos);
+  CHECK(sizes("8,4").find("4 behind 8") != std::string::npos);
 }
 
 // As Slurm's manual page of topology.yaml shows them.
@@ -198,6 +233,28 @@ TEST_CASE("Slurm's topology.yaml: what cannot be read names line and key") {
   CHECK(yaml("  tree: {switches: [{switch: a, colour: red}]}\n") ==
         "topology.conf:2: switches: 'colour' is not known; accepted: switch, nodes, children, "
         "link_speed");
+  CHECK(yaml("  tree:\n    switches:\n      - {switch: s1, children: s2}\n"
+             "      - {switch: s2, children: s1}\n") ==
+        "topology.conf:5: children: 's1' is below itself (s1 > s2 > s1); accepted: switches that "
+        "are below others alone");
+  CHECK(yaml("  tree:\n    switches:\n      - {switch: a, nodes: 'n[1-2]'}\n"
+             "      - {switch: b, nodes: 'n[2-3]'}\n") ==
+        "topology.conf:5: nodes: 'n2' is on switch 'a' (line 4), too; accepted: each host on one "
+        "switch, or all of them on as many");
+  const auto blocks = [&](const std::string& sizes) {
+    return yaml("  block:\n    block_sizes: " + sizes + "\n    blocks: [{block: b, nodes: n1}]\n");
+  };
+  CHECK(blocks("[18, 36]") == "taken");
+  CHECK(blocks("[18, 0]") ==
+        "topology.conf:3: block_sizes: '0' is not accepted; accepted: hosts of a block, 1 to "
+        "1000000, as 18,36");
+  CHECK(blocks("[18, 20]").find("topology.conf:3: block_sizes: 20 behind 18") == 0);
+  CHECK(blocks("[[1]]").find("block_sizes: '?' is not accepted") != std::string::npos);
+  for (const char* none : {"18", "[]", "{a: 1}", "", "many"}) {
+    CAPTURE(none);
+    CHECK(blocks(none) ==
+          "topology.conf:3: block_sizes: is no list of sizes; accepted: as [18, 36]");
+  }
   CHECK(yaml("  flat: true\n  torus3d: {}\n") ==
         "topology.conf:3: topology: 'torus3d' is not known; accepted: topology, cluster_default, "
         "tree, block, flat");

@@ -290,7 +290,7 @@ TEST_CASE("nvidia-smi: lines that a narrow terminal broke are joined") {
   CHECK(find_path(m, m.gpus[2], m.nics[1])->type == PathType::pcie_switches);
   CHECK(find_path(m, m.gpus[0], m.nics[0])->type == PathType::pcie_switch);
   CHECK(nvlinks_of(m, 0) == 4);
-  CHECK(contains(refused_text("GPU0 GPU1\nGPU0 X\nfoo\nGPU1 SYS X\n", with("l40s")), "1 cells"));
+  CHECK(contains(refused_text("GPU0 GPU1\nGPU0 X\nfoo\nGPU1 SYS X\n", with("l40s")), "1 cell;"));
 }
 
 TEST_CASE("nvidia-smi: affinities that a narrow terminal broke off still tell the CPUs apart") {
@@ -339,10 +339,11 @@ TEST_CASE("nvidia-smi topo -mp hides NVLink: said, and given by --nvlink") {
 TEST_CASE("nvidia-smi: what is wrong is said in one line") {
   const std::string header = "GPU0 GPU1 CPU Affinity\n";
   const ImportOptions l40s = with("l40s");
-  CHECK(contains(refused_text("", l40s), "holds neither XML nor a matrix"));
+  CHECK(refused_text("", l40s) == "t: is empty; accepted: NCCL_TOPO_DUMP_FILE, nvidia-smi topo -m");
+  CHECK(contains(refused_text("a: 1\n", l40s), "holds neither XML nor a matrix"));
   CHECK(contains(refused_text("hello\n", l40s), "holds neither XML nor a matrix"));
   CHECK(contains(refused_text(header, l40s), "no row"));
-  CHECK(contains(refused_text(header + "GPU0 X\n", l40s), "1 cells"));
+  CHECK(contains(refused_text(header + "GPU0 X\n", l40s), "1 cell;"));
   CHECK(contains(refused_text(header + "GPU0 X FOO\n", l40s), "'FOO'"));
   CHECK(contains(refused_text(header + "GPU0 X OK\nGPU1 OK X\n", l40s), "topo -p2p"));
   CHECK(contains(refused_text(header + "GPU0 X SYS\nGPU1 PIX X\n", l40s), "one thing"));
