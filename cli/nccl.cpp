@@ -128,6 +128,17 @@ int import(const Options& o) {
   MeasuredTable table;
   std::string said;
   for (const NcclTestsLog& log : read_logs(o)) {
+    const auto again = std::count_if(log.rows.begin(), log.rows.end(), [&](const auto& row) {
+      const auto known = table.find(log.op, log.ranks, log.nodes, row.bytes);
+      return known && known->how == MeasuredHow::measured;
+    });
+    if (again > 0) {
+      note(
+          fmt::format("{}: {} of its {} sizes are in an earlier log of {}, {} ranks on {} node{}, "
+                      "too: the smaller time of each counts",
+                      log.file, again, log.rows.size(), to_string(log.op), log.ranks, log.nodes,
+                      log.nodes == 1 ? "" : "s"));
+    }
     table.add(log);
     said += fmt::format("{}: {}, {} ranks on {} node{}, {} sizes\n", log.file, to_string(log.op),
                         log.ranks, log.nodes, log.nodes == 1 ? "" : "s", log.rows.size());

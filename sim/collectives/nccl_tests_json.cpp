@@ -40,6 +40,8 @@ void take_devices(const Json& devices, Run* run) {
     if (!device.is_object()) continue;
     const double rank = number(device, "rank");
     if (rank >= 0 && rank < 1e6) run->ranks.insert(static_cast<int>(rank));
+    const double number_of = number(device, "device");
+    if (number_of >= 0 && number_of < 1e6) run->devices.insert(static_cast<int>(number_of));
     if (!word(device, "hostname").empty()) run->hosts.insert(word(device, "hostname"));
     if (run->gpu.empty()) run->gpu = word(device, "device_info");
   }

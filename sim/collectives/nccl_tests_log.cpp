@@ -1,19 +1,11 @@
 // From what nccl-tests printed (nccl_tests_text.cpp, nccl_tests_json.cpp) to measured times.
 //
 // The operation is said by the start line, the command line or the JSON's arguments; else the rows
-// tell (below), or the file's name where the rows allow it; the ranks by the device lines, else by
+// tell, or the file's name where the rows allow it; the ranks by the device lines, else by
 // the ratio of busbw and algbw (all-reduce 2(n-1)/n: 1.875 is 16 ranks) or of size and count
 // (all-gather: size = n * count * element). How many nodes is said by the hosts of the device lines
 // alone.
-//
-// What a row says of its operation, by redop (of what reduces), root (0 and up of what has one) and
-// whether size is count elements or that of all ranks:
-//
-//                redop          none
-//   no root      all_reduce     sendrecv                          size is count elements
-//                reduce_scatter all_gather, alltoall, hypercube   size is that of n ranks
-//   root         reduce         broadcast                         size is count elements
-//                               scatter, gather                   size is that of n ranks
+// What a row says of both: nccl_tests_rows.cpp.
 
 #include "sim/collectives/nccl_tests_log.hpp"
 
@@ -23,6 +15,7 @@
 #include <cctype>
 #include <cmath>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "base/error.hpp"
@@ -100,65 +93,6 @@ std::string version_text(int number) {
 
 namespace {
 
-// What the rows allow; the name of a file is no more than a hint.
-bool fits(const Operation& op, const Row& row) {
-  const std::string_view name = op.name;
-  const bool rooted = row.root >= 0;
-  const bool counted = row.size == row.counted_bytes();
-  if (name == "all_reduce") return row.reduces() && !rooted && counted;
-  if (name == "reduce_scatter") return row.reduces() && !rooted && !counted;
-  if (name == "reduce") return row.reduces() && rooted;
-  if (row.reduces()) return false;
-  if (name == "broadcast") return rooted && counted;
-  if (name == "scatter" || name == "gather") return rooted && !counted;
-  return !rooted && counted == (name == "sendrecv");
-}
-
-// The only operation that fits, or nullptr.
-const Operation* operation_by(const Row& row) {
-  const Operation* only = nullptr;
-  for (const Operation& op : operations()) {
-    if (!fits(op, row)) continue;
-    if (only != nullptr) return nullptr;
-    only = &op;
-  }
-  return only;
-}
-
-// Ranks by the ratio of bus and algorithm bandwidth of the fastest row, or by size and count.
-int ranks_by_rows(CollectiveKind op, const std::vector<Row>& rows) {
-  const bool total = op == CollectiveKind::all_gather || op == CollectiveKind::reduce_scatter;
-  for (const Row& row : rows) {
-    const std::int64_t one = row.counted_bytes();
-    if (total && one > 0 && row.size % one == 0 && row.size / one > 1) {
-      return static_cast<int>(std::min<std::int64_t>(row.size / one, 1 << 20));
-    }
-  }
-  const Half* best = nullptr;
-  for (const Row& row : rows) {
-    for (const Half* half : {&row.out, &row.in}) {
-      if (half->algbw > 10 && (best == nullptr || half->algbw > best->algbw)) best = half;
-    }
-  }
-  if (best == nullptr) return 0;
-  const double ratio = best->busbw / best->algbw;
-  const double part = op == CollectiveKind::all_reduce ? ratio / 2 : ratio;  // (n-1)/n
-  if (op == CollectiveKind::broadcast || op == CollectiveKind::reduce) return 0;
-  if (!(part >= 0.49 && part < 0.995)) return 0;  // beyond 200 ranks two digits do not tell
-  const double ranks = 1 / (1 - part);
-  // Two digits of 100 GB/s: 0.0001 of the ratio, ranks^2 times that of the ranks.
-  const double tolerance = ranks * ranks * 0.01 / best->algbw;
-  return std::abs(ranks - std::round(ranks)) <= std::min(0.3, tolerance + 0.02)
-             ? static_cast<int>(std::round(ranks))
-             : 0;
-}
-
-Reduction reduction_of(const std::string& redop) {
-  if (redop == "avg" || redop == "mulsum") return Reduction::avg;
-  if (redop == "max" || redop == "min") return Reduction::max;
-  return redop.empty() || redop == "none" ? Reduction::none : Reduction::sum;
-}
-
 double usable(double time_us) { return time_us > 0 && time_us < 1e12 ? time_us : 0; }
 
 class Meaning {
@@ -182,6 +116,22 @@ class Meaning {
     return log_.ranks == 1 ? "measures one rank: nothing is communicated" : "";
   }
 
+  // Behind the last test: what was given of several tests must fit one of them at least.
+  void check_given() const {
+    if (!several_) return;
+    if (!hints_.op.empty() && !op_fits_) {
+      throw against("--log-op", hints_.op, fmt::format("has tests of {}", joined(ops_)));
+    }
+    if (hints_.ranks > 0 && !ranks_fit_) {
+      throw against("--log-ranks", std::to_string(hints_.ranks),
+                    fmt::format("has tests of {} ranks", joined(ranks_)));
+    }
+    if (hints_.nodes > 0 && !nodes_.empty() && !nodes_fit_) {
+      throw against("--log-nodes", std::to_string(hints_.nodes),
+                    fmt::format("has tests of {} nodes", joined(nodes_)));
+    }
+  }
+
   NcclTestsLog of(const Run& run) {
     const std::string why_not = useless(run);
     if (!why_not.empty()) throw error(why_not);
@@ -202,6 +152,18 @@ class Meaning {
     return InputError({file_, line_, ""}, message);
   }
 
+  // What was given contradicts the log.
+  InputError against(const char* flag, const std::string& given, const std::string& said) const {
+    return InputError({flag, 0, ""},
+                      fmt::format("is {}, but {} {}; accepted: the same, or without {}", given,
+                                  file_, said, flag));
+  }
+
+  template <typename Value>
+  static std::string joined(const std::set<Value>& values) {
+    return fmt::format("{}", fmt::join(values, ", "));
+  }
+
   const Operation* given_operation() const {
     if (hints_.op.empty()) return nullptr;
     std::vector<std::string> names;
@@ -212,15 +174,18 @@ class Meaning {
     throw not_accepted({"--log-op", 0, ""}, hints_.op, names);
   }
 
-  const Operation& operation_of(const Run& run) const {
+  const Operation& operation_of(const Run& run) {
     const Operation* operation = run.operation;
     const Operation* given = given_operation();
     if (given != nullptr && operation != nullptr && given != operation && !several_) {
-      throw InputError({"--log-op", 0, ""}, fmt::format("is {}, but {} says that it measures {}",
-                                                        given->name, file_, operation->name));
+      throw against("--log-op", given->name,
+                    fmt::format("says that it measures {}", operation->name));
     }
     const Row& row = run.rows.back();
-    if (operation == nullptr && !several_) operation = given;
+    if (given != nullptr && operation == nullptr && !several_) {
+      if (!fits(*given, row)) throw against("--log-op", given->name, words_of(row));
+      operation = given;
+    }
     if (operation == nullptr) operation = operation_by(row);
     if (operation == nullptr && given != nullptr && fits(*given, row)) operation = given;
     if (operation == nullptr) {
@@ -230,21 +195,55 @@ class Meaning {
     if (operation == nullptr) {
       throw error("does not say which operation it measures; give --log-op");
     }
+    ops_.insert(operation->name);
+    op_fits_ = op_fits_ || operation == given;
     return *operation;
   }
 
   void set_ranks(const Run& run) {
     if (!run.ranks.empty()) log_.ranks = *run.ranks.rbegin() + 1;
-    if (hints_.ranks > 0 && !(several_ && log_.ranks > 0)) log_.ranks = hints_.ranks;
+    const int given = hints_.ranks;
+    if (given > 0 && !several_) {
+      if (log_.ranks > 0 && log_.ranks != given) {
+        throw against("--log-ranks", std::to_string(given),
+                      fmt::format("lists {} ranks", log_.ranks));
+      }
+      const int by_rows = ranks_by_rows(log_.op, run.rows);
+      if (by_rows > 0 && by_rows != given && rows_deny(log_.op, run.rows, given)) {
+        throw against(
+            "--log-ranks", std::to_string(given),
+            fmt::format("has rows (busbw and algbw, size and count) of {} ranks", by_rows));
+      }
+    }
+    if (given > 0 && log_.ranks == 0) log_.ranks = given;
     if (log_.ranks == 0) log_.ranks = ranks_by_rows(log_.op, run.rows);
     if (log_.ranks == 0) throw error("does not say how many ranks took part; give --log-ranks");
+    ranks_.insert(log_.ranks);
+    ranks_fit_ = ranks_fit_ || log_.ranks == given;
+  }
+
+  // Hosts that are all called localhost are as many as somebody says, unless each rank has a device
+  // of its own: hosts begin with device 0. The trays of an NVL72 rack are hosts of one node.
+  static bool hosts_are_nodes(const Run& run) {
+    const bool local = run.hosts.size() == 1 && run.hosts.begin()->rfind("localhost", 0) == 0 &&
+                       run.devices.size() < run.ranks.size();
+    const bool rack =
+        run.gpu.find("GB200") != std::string::npos || run.gpu.find("GB300") != std::string::npos;
+    return !local && !rack;
   }
 
   void set_nodes(const Run& run) {
     const bool all =
         !run.ranks.empty() && static_cast<int>(run.ranks.size()) == *run.ranks.rbegin() + 1;
     if (all) log_.nodes = static_cast<int>(run.hosts.size());
-    if (hints_.nodes > 0 && !(several_ && log_.nodes > 0)) log_.nodes = hints_.nodes;
+    const int given = hints_.nodes;
+    if (given > 0 && log_.nodes > 0 && given != log_.nodes && !several_ && hosts_are_nodes(run)) {
+      throw against("--log-nodes", std::to_string(given),
+                    fmt::format("lists {} host{}", log_.nodes, log_.nodes == 1 ? "" : "s"));
+    }
+    if (given > 0 && !(several_ && log_.nodes > 0)) log_.nodes = given;
+    nodes_.insert(log_.nodes);
+    nodes_fit_ = nodes_fit_ || log_.nodes == given;
     if (log_.nodes == 0) {
       throw error(fmt::format("does not say on how many nodes its {} ranks ran; give --log-nodes",
                               log_.ranks));
@@ -269,6 +268,7 @@ class Meaning {
                          log_.op == CollectiveKind::reduce;
     if (reduces && log_.reduction == Reduction::none) log_.reduction = Reduction::sum;
     std::map<Bytes, NcclTestsRow> by_size;
+    std::map<Bytes, int> runs;
     int others = 0;
     for (const Row& row : run.rows) {
       if (row.type != log_.dtype || row.redop != redop) {
@@ -280,13 +280,33 @@ class Meaning {
       if (made.time_us() <= 0) continue;
       const auto [slot, fresh] = by_size.emplace(row.size, made);
       if (!fresh && made.time_us() < slot->second.time_us()) slot->second = made;
+      ++runs[row.size];
     }
+    say_repeated(runs);
     if (others > 0) {
       log_.notes.push_back(fmt::format("{} rows of other types or reductions than {}{} left out",
                                        others, log_.dtype, redop.empty() ? "" : " " + redop));
     }
     for (const auto& [size, row] : by_size) log_.rows.push_back(row);
-    if (log_.rows.empty()) throw error("holds no row with a size and a time");
+    if (log_.rows.empty()) {
+      throw error(
+          fmt::format("holds no row with a size and a time among its {} of {}; accepted: "
+                      "rows of 1 byte or more with a time above 0 us",
+                      run.rows.size(), to_string(log_.op)));
+    }
+  }
+
+  void say_repeated(const std::map<Bytes, int>& runs) {
+    int sizes = 0, most = 1;
+    for (const auto& [size, count] : runs) {
+      sizes += count > 1 ? 1 : 0;
+      most = std::max(most, count);
+    }
+    if (sizes == 0) return;
+    log_.notes.push_back(
+        fmt::format("{} size{} measured up to {} times: the smallest time of each "
+                    "counts",
+                    sizes, sizes == 1 ? " is" : "s are", most));
   }
 
   const std::string& file_;
@@ -294,6 +314,10 @@ class Meaning {
   bool several_;
   int line_ = 0;
   NcclTestsLog log_;
+  // Of all tests so far, and whether what was given is among them.
+  std::set<std::string> ops_;
+  std::set<int> ranks_, nodes_;
+  bool op_fits_ = false, ranks_fit_ = false, nodes_fit_ = false;
 };
 
 }  // namespace
@@ -327,6 +351,7 @@ std::vector<NcclTestsLog> read_nccl_tests_log(const std::string& text, const std
       left_out.push_back(fmt::format("the test of line {} is left out: it {}", run.line, why));
     }
   }
+  meaning.check_given();
   if (logs.empty()) throw InputError({file, 0, ""}, "holds no test of use: " + left_out.front());
   logs.front().notes.insert(logs.front().notes.end(), left_out.begin(), left_out.end());
   return logs;

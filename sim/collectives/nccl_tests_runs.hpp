@@ -50,6 +50,7 @@ struct Run {
   std::string nccl_version, gpu;
   std::set<int> ranks;          // of the device lines
   std::set<std::string> hosts;  // of the same
+  std::set<int> devices;        // of the same, by number: as many as ranks on one host
   std::vector<Row> rows;
   int broken_rows = 0, first_broken = 0;
 };
@@ -57,6 +58,21 @@ struct Run {
 // All tests of a file that have a row. Throws InputError for CPU launch times (-C 1).
 std::vector<Run> read_text(const std::string& text, const std::string& file);
 std::vector<Run> read_json(const std::string& text, const std::string& file);
+
+// ---- What rows say (nccl_tests_rows.cpp)
+// Whether they may be of this operation; the name of a file is no more than a hint.
+bool fits(const Operation& op, const Row& row);
+// The only operation that fits, or nullptr.
+const Operation* operation_by(const Row& row);
+// "has rows with redop sum, no root and ..., as all_reduce has"
+std::string words_of(const Row& row);
+// Ranks by the ratio of bus and algorithm bandwidth of the fastest row, or by size and count; 0:
+// they do not tell.
+int ranks_by_rows(CollectiveKind op, const std::vector<Row>& rows);
+// Whether those ratios are of other ranks than so many, by more than the two digits of both leave
+// open.
+bool rows_deny(CollectiveKind op, const std::vector<Row>& rows, int ranks);
+Reduction reduction_of(const std::string& redop);
 
 std::string version_text(int number);  // 22809: "2.28.9", 2804: "2.8.4"; "": no version
 

@@ -204,6 +204,7 @@ class Reader {
     if (rank < 0 || rank > 1000000) return false;
     begin_run();
     run_.ranks.insert(rank);
+    run_.devices.insert(std::atoi(line.c_str() + device + 8));
     const Words host = plain_words(std::string_view(line).substr(on + 4, device - on - 4));
     run_.hosts.insert(host.empty() ? "" : host.front());
     if (run_.gpu.empty()) {

@@ -212,3 +212,25 @@ TEST_CASE("a trace may go to a pipe, and what cannot be written is an error") {
   const Output full = run("list models 2>/dev/null >/dev/full; exit $? #");
   CHECK(full.code == 1);
 }
+
+TEST_CASE("sizes that two logs have are said on stderr, and the smaller time counts") {
+  const std::string log = "tests/unit/collectives/logs/old2.10-8xA100-40GB-1node-allreduce.log";
+  const Output once = run("nccl import " + log);
+  const Output twice = run("nccl import " + log + " " + log);
+  CHECK(once.err.empty());
+  CHECK(twice.code == 0);
+  CHECK(twice.err.find("32 of its 32 sizes are in an earlier log of all_reduce, 8 ranks on 1 node, "
+                       "too: the smaller time of each counts") != std::string::npos);
+  CHECK(count_lines(twice.err) == 1);
+}
+
+TEST_CASE("protocols are named in any case, as NCCL takes them") {
+  const std::string question =
+      "collectives --ranks 8 --bytes 1M --cluster dgx-h100 --engine messages --protocol ";
+  const Output upper = run(question + "LL128");
+  const Output lower = run(question + "ll128");
+  CHECK(lower.code == 0);
+  CHECK(lower.out.find("Ring/LL128") != std::string::npos);
+  CHECK(lower.out == upper.out);
+  CHECK(run(question + "SIMPLE").out == run(question + "Simple").out);
+}
