@@ -19,6 +19,7 @@
 #include "cli/scenario_flags.hpp"
 #include "sim/collectives/collective_cost.hpp"
 #include "sim/collectives/nccl_tests_log.hpp"
+#include "sim/forecast/places.hpp"
 #include "sim/forecast/resolve.hpp"
 #include "validate/collectives/errors.hpp"
 
@@ -173,8 +174,7 @@ std::vector<Bytes> sizes_of(const Options& o) {
   return sizes;
 }
 
-int predict(const Options& o, const ScenarioFlags& flags) {
-  const Scenario scenario = flags.read();
+int predict(const Options& o, const Scenario& scenario) {
   const CollectiveKind op = parse_collective(o.op, {"--op", 0, ""});
   const Dtype dtype = parse_type(o.dtype);
   const Reduction reduction = parse_redop(o.redop, op);
@@ -234,8 +234,7 @@ std::string summary(CollectiveKind op, const Band& band, const std::vector<Ratio
                      median(formula_error));
 }
 
-int compare(const Options& o, const ScenarioFlags& flags) {
-  const Scenario scenario = flags.read();
+int compare(const Options& o, const Scenario& scenario) {
   if (o.published) {
     if (!o.logs.empty()) {
       throw InputError({"--published", 0, ""}, "brings its own measurements; accepted: no LOG");
@@ -310,6 +309,17 @@ int compare(const Options& o, const ScenarioFlags& flags) {
   return 0;
 }
 
+// What a part below refuses is named with the flag or the line that said it.
+int at_their_place(int (*verb)(const Options&, const Scenario&), const Options& o,
+                   const ScenarioFlags& flags) {
+  const Scenario scenario = flags.read();
+  try {
+    return verb(o, scenario);
+  } catch (const InputError& error) {
+    throw at_its_place(scenario, error);
+  }
+}
+
 void add_log_options(CLI::App& verb, Options& o, bool required) {
   verb.add_option("log", o.logs, "nccl-tests output, text or JSON")
       ->required(required)
@@ -357,8 +367,8 @@ Run add(CLI::App& command) {
 
   return [=] {
     if (import_verb->parsed()) return import(*o);
-    if (predict_verb->parsed()) return predict(*o, *predict_flags);
-    if (compare_verb->parsed()) return compare(*o, *compare_flags);
+    if (predict_verb->parsed()) return at_their_place(predict, *o, *predict_flags);
+    if (compare_verb->parsed()) return at_their_place(compare, *o, *compare_flags);
     throw InputError({"nccl", 0, ""}, "no verb given; accepted: import, predict, compare");
   };
 }

@@ -42,7 +42,7 @@ void in_range(const char* name, Number value, double least, double most) {
   const auto v = static_cast<double>(value);
   if (v >= least && v <= most) return;
   throw InputError(flag(name),
-                   fmt::format("{} is not accepted; accepted: {:g} to {:g}", value, least, most));
+                   fmt::format("{} is not accepted; accepted: {} to {}", value, least, most));
 }
 
 void check(const Options& o) {

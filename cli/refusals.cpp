@@ -111,7 +111,7 @@ std::string in_our_words(const CLI::ParseError& error) {
                        m[2].str().substr(0, 80));
   }
   if (std::regex_match(text, m, std::regex("(\\S+): Value ([^]*) not in range (\\S+) to (\\S+)"))) {
-    return fmt::format("{}: '{}' is not accepted; accepted: {:g} to {:g}", m[1].str(),
+    return fmt::format("{}: '{}' is not accepted; accepted: {} to {}", m[1].str(),
                        m[2].str().substr(0, 80), std::stod(m[3].str()), std::stod(m[4].str()));
   }
   if (std::regex_match(text, m, std::regex("(\\S+): At Most 1 required but received \\d+"))) {

@@ -47,7 +47,7 @@ void read_resnet(TomlTable& toml, Architecture& a) {
   }
   for (std::size_t i = 0; i < stages.size(); ++i) {
     if (!(stages[i] >= 1 && stages[i] <= 1024) || std::floor(stages[i]) != stages[i]) {
-      throw InputError(toml.where("stages"), fmt::format("{:g} is not a number of blocks; "
+      throw InputError(toml.where("stages"), fmt::format("{} is not a number of blocks; "
                                                          "accepted: 1 to 1024",
                                                          stages[i]));
     }

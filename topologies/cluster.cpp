@@ -104,7 +104,7 @@ Cluster make_cluster(Machine machine, const ClusterOptions& options) {
   size_cluster(options, cluster);
 
   const bool has_nic = !cluster.machine.nics.empty();
-  require(cluster.nodes == 1 || has_nic, "nodes",
+  require(cluster.nodes == 1 || has_nic, options.nodes > 0 ? "nodes" : "gpus",
           fmt::format("{} has no NIC, so it cannot be one of {} nodes; accepted: 1 node ({} GPUs), "
                       "or a machine with NICs",
                       cluster.machine.name, cluster.nodes, cluster.machine.gpus.size()));

@@ -267,6 +267,10 @@ InputError at_its_place(const Scenario& scenario, const InputError& error) {
   if (key == "wrap_min_params" && scenario.said.find("wrap") != scenario.said.end()) {
     return {scenario.where("wrap"), text};
   }
+  // A key that nobody said, nodes from gpus say: the flag that would.
+  bool known = false;
+  visit_scenario(scenario, [&](const KeyInfo& each, const auto&) { known |= key == each.name; });
+  if (known) return {scenario.where(key), text.substr(colon + 2)};
   return error;
 }
 

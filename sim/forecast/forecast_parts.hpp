@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "sim/engines/engine.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "sim/forecast/places.hpp"
 
 namespace stepcast {
 
@@ -26,8 +27,5 @@ Report report_of(const Resolved& resolved, const Schedule& schedule, const CostT
 // What ranks that differ lose, added to step and split; not of a run, whose ranks did differ.
 void add_stragglers(const Resolved& resolved, const Schedule& schedule, const CostTable& costs,
                     Report& report);
-
-// An error of a strategy, with the place where the scenario says its key.
-InputError at_its_place(const Scenario& scenario, const InputError& error);
 
 }  // namespace stepcast

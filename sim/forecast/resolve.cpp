@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
 
 #include "sim/calibration/calibration.hpp"
+#include "sim/forecast/places.hpp"
 #include "sim/forecast/resolve_fp8.hpp"
 #include "sim/forecast/resolve_strategy.hpp"
 #include "sim/forecast/sources.hpp"
@@ -33,7 +35,10 @@ void check_name(const Scenario& scenario, const char* key, const std::string& na
                 const std::vector<std::string>& known) {
   if (looks_like_path(name)) return;
   if (std::find(known.begin(), known.end(), name) != known.end()) return;
-  throw not_accepted(scenario.where(key), name, known);
+  std::vector<std::string> accepted = known;
+  accepted.emplace_back(key == std::string_view("model") ? "a FILE.toml or config.json"
+                                                         : "a FILE.toml");
+  throw not_accepted(scenario.where(key), name, accepted);
 }
 
 int to_int(const std::optional<std::int64_t>& value) { return static_cast<int>(value.value_or(0)); }
@@ -211,12 +216,12 @@ void check_sizes(const Scenario& s, const Workload& workload, const Model& model
   if (b * n > 1e9) {
     throw InputError(
         s.where(s.micro_batch ? "micro_batch" : "seq_len"),
-        fmt::format("{:g} tokens a micro-batch are not accepted; accepted: at most 1e9", b * n));
+        fmt::format("{:.0f} tokens a micro-batch are not accepted; accepted: at most 1e9", b * n));
   }
   const double scores = b * static_cast<double>(model.architecture.heads) * n * n;
   if (!s.fused_attention.value_or(true) && scores > 1e15) {
     throw InputError(s.where("fused_attention"),
-                     fmt::format("{:g} attention scores a layer are not accepted; accepted: at "
+                     fmt::format("{:.0f} attention scores a layer are not accepted; accepted: at "
                                  "most 1e15",
                                  scores));
   }
@@ -304,7 +309,12 @@ Cluster resolve_cluster(const Scenario& s, Sources& sources) {
   options.gpudirect_rdma = s.gpudirect_rdma;
   options.nic_gbps = s.nic_gbps;
   options.network = s.network;
-  return make_cluster(sources.machine(scenario_path(s, "cluster", *s.cluster)), options);
+  Machine machine = sources.machine(scenario_path(s, "cluster", *s.cluster));
+  try {
+    return make_cluster(std::move(machine), options);
+  } catch (const InputError& error) {
+    throw at_its_place(s, error);
+  }
 }
 
 CollectiveOptions resolve_collectives(const Scenario& s) {

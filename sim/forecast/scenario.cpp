@@ -81,9 +81,8 @@ struct RangeCheck {
     if (!field) return;
     const auto value = static_cast<double>(*field);
     if (value >= key.min && value <= key.max) return;
-    throw InputError(
-        scenario.where(key.name),
-        fmt::format("{} is not accepted; accepted: {:g} to {:g}", *field, key.min, key.max));
+    throw InputError(scenario.where(key.name), fmt::format("{} is not accepted; accepted: {} to {}",
+                                                           *field, key.min, key.max));
   }
 };
 

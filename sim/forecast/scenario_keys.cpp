@@ -116,8 +116,8 @@ void check_value(const KeyInfo& key, const Where& where, const std::string& valu
 }
 void check_value(const KeyInfo& key, const Where& where, double value) {
   if (value >= key.min && value <= key.max) return;
-  throw InputError(
-      where, fmt::format("{} is not accepted; accepted: {:g} to {:g}", value, key.min, key.max));
+  throw InputError(where,
+                   fmt::format("{} is not accepted; accepted: {} to {}", value, key.min, key.max));
 }
 void check_value(const KeyInfo& key, const Where& where, std::int64_t value) {
   check_value(key, where, static_cast<double>(value));

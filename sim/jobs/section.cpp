@@ -151,7 +151,7 @@ std::optional<Fact<double>> Section::number(Names names, double least, double mo
   if (read.kind == Value::Kind::text) read = plain_scalar(read.text, read.line);
   const bool is_number = read.kind == Value::Kind::integer || read.kind == Value::Kind::number;
   if (!is_number || !(read.number >= least && read.number <= most)) {
-    not_a(*value, from.where, fmt::format("a number from {:g} to {:g}", least, most));
+    not_a(*value, from.where, fmt::format("a number from {} to {}", least, most));
   }
   return Fact<double>{read.number, from};
 }

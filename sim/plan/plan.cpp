@@ -47,7 +47,7 @@ void check_numbers(const PlanQuestion& q) {
   const auto positive = [](const char* flag, const std::optional<double>& value, double most) {
     if (!value || (*value > 0 && *value <= most)) return;
     throw at_flag(flag,
-                  fmt::format("{:g} is not accepted; accepted: above 0, up to {:g}", *value, most));
+                  fmt::format("{} is not accepted; accepted: above 0, up to {}", *value, most));
   };
   positive("--tokens", q.amount, 1e20);
   positive("--deadline", q.deadline_days, 1e6);
@@ -57,7 +57,7 @@ void check_numbers(const PlanQuestion& q) {
   positive("--tuned-batch-tokens", q.tuned_batch_tokens, 1e15);
   if (q.tuned_batch_tokens && *q.tuned_batch_tokens < 1) {
     throw at_flag("--tuned-batch-tokens",
-                  fmt::format("{:g} is not accepted; accepted: from 1", *q.tuned_batch_tokens));
+                  fmt::format("{} is not accepted; accepted: from 1", *q.tuned_batch_tokens));
   }
   if (!q.amount && !q.deadline_days && !q.budget_usd) {
     throw at_flag("--tokens",
@@ -157,7 +157,7 @@ void check_global_batch(const Plan& plan, const Space& space) {
   const double least =
       static_cast<double>(samples) * (tokens ? static_cast<double>(plan.seq_len) : 1.0);
   throw at_flag(tokens ? "--global-batch-tokens" : "--global-batch-samples",
-                fmt::format("{:g} is less than one step of the smallest cluster: {} GPUs take {} "
+                fmt::format("{} is less than one step of the smallest cluster: {} GPUs take {} "
                             "samples{}; accepted: from {:.0f}",
                             said, gpus, samples,
                             tokens ? fmt::format(" of {} tokens", plan.seq_len) : "", least));

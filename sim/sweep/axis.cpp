@@ -118,7 +118,7 @@ class Parser {
       }
       if (same(next, last)) break;
       if (rising ? next > last : next < last) {
-        throw refused(text_, fmt::format("the values before ... lead to {:g} and {:g}, not to {:g}",
+        throw refused(text_, fmt::format("the values before ... lead to {} and {}, not to {}",
                                          value, next, last));
       }
       list.push_back(next);

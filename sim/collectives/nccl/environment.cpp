@@ -82,7 +82,13 @@ void set_masks(const std::string& value, int count, std::array<std::uint32_t, 5>
     if (mask == 0) throw unknown_name<Enum>(where, value, count);
     if (inverted) mask = all & ~mask;
     if (colon == std::string::npos) {
-      if (!first) throw InputError(where, "only the first list may stand without a function");
+      if (!first) {
+        throw InputError(where,
+                         fmt::format("'{}' names no function behind the first ';'; accepted: "
+                                     "[function:]list;function:list, as "
+                                     "ring;allreduce:tree",
+                                     element.substr(0, 80)));
+      }
       masks.fill(mask);
     } else {
       const int f = function_of(trimmed(element.substr(0, colon)));

@@ -20,6 +20,49 @@ int floor_log2(std::int64_t value) {
   return log;
 }
 
+// "NCCL_ALGO=Tree,NVLS"; "" where the variable was not set.
+template <typename Enum>
+std::string variable(const char* name, std::uint32_t mask, int count) {
+  if (mask == TunerSettings::any) return "";
+  std::string names;
+  for (int i = 0; i < count; ++i) {
+    if ((mask >> i & 1) == 0) continue;
+    names += (names.empty() ? "" : ",") + std::string(to_string(static_cast<Enum>(i)));
+  }
+  return std::string(name) + "=" + (names.empty() ? "none" : names);
+}
+
+// NCCL_ALGO and NCCL_PROTO left no pair: names both, and the pairs that there are without them.
+InputError nothing_left(const Constants& constants, const CommShape& comm,
+                        const SearchResult& search, CollectiveKind f, bool nvls, bool pat) {
+  CommShape free = comm;
+  free.settings.algorithms.fill(TunerSettings::any);
+  free.settings.protocols.fill(TunerSettings::any);
+  const CostModel model = make_cost_model(constants, free, search);
+  std::string pairs;
+  for (int ai = 0; ai < algorithm_count; ++ai) {
+    const auto a = static_cast<NcclAlgorithm>(ai);
+    if ((a == NcclAlgorithm::nvls || a == NcclAlgorithm::nvls_tree) && !nvls) continue;
+    if (a == NcclAlgorithm::pat && !pat) continue;
+    for (int pi = 0; pi < protocol_count; ++pi) {
+      const auto p = static_cast<NcclProtocol>(pi);
+      if (model.at(f, a, p).bandwidth_gbps <= 0) continue;
+      pairs +=
+          (pairs.empty() ? "" : ", ") + std::string(to_string(a)) + "/" + std::string(to_string(p));
+    }
+  }
+  const auto function = static_cast<std::size_t>(f);
+  std::string said =
+      variable<NcclAlgorithm>("NCCL_ALGO", comm.settings.algorithms[function], algorithm_count);
+  const std::string protocols =
+      variable<NcclProtocol>("NCCL_PROTO", comm.settings.protocols[function], protocol_count);
+  if (!said.empty() && !protocols.empty()) said += ", ";
+  return InputError({"nccl", 0, said + protocols},
+                    std::string("leaves ") + std::string(to_string(f)) +
+                        " nothing to run with here (NCCL fails with ncclInvalidUsage); accepted: " +
+                        (pairs.empty() ? "nothing: no pair can run it" : pairs));
+}
+
 }  // namespace
 
 Tuner::Tuner(const Constants& constants, CommShape comm, SearchResult search)
@@ -94,9 +137,7 @@ Choice Tuner::choose(CollectiveKind f, std::int64_t bytes, Dtype dtype, Reductio
     }
   }
   if (!found) {
-    throw InputError({"nccl", 0, "NCCL_ALGO, NCCL_PROTO"},
-                     "leave " + std::string(to_string(f)) +
-                         " nothing to run with (NCCL fails with ncclInvalidUsage)");
+    throw nothing_left(constants_, comm_, search_, f, nvls, pat);
   }
   const TunerRow* row = row_for(f, bytes);
   if (row != nullptr && (row->algorithm != best.algorithm || row->protocol != best.protocol)) {

@@ -74,6 +74,18 @@ TEST_CASE("a function for which nothing is left cannot run") {
   CHECK_THROWS_AS(cost_of(with("NCCL_ALGO=Tree"), "dgx-h100", 1, CollectiveKind::broadcast, mib25,
                           Reduction::none),
                   InputError);
+  // Both variables, in NCCL's spelling, and the pairs that there would be.
+  std::string said;
+  try {
+    cost_of(with("ALGO=allgather:nvls PROTO=^simple"), "dgx-h100", 1, CollectiveKind::all_gather,
+            mib25, Reduction::none);
+  } catch (const InputError& error) {
+    said = error.what();
+  }
+  CHECK(said ==
+        "nccl: NCCL_ALGO=NVLS, NCCL_PROTO=LL,LL128: leaves all_gather nothing to run with here "
+        "(NCCL fails with ncclInvalidUsage); accepted: Ring/LL, Ring/LL128, Ring/Simple, "
+        "NVLS/Simple");
 }
 
 TEST_CASE("channels are clamped and raised") {

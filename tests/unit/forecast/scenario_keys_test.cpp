@@ -81,7 +81,7 @@ TEST_CASE("a key that is none, and a value that is none, are refused by name") {
         }) == "--nodes: 'two' is not accepted; accepted: a whole number, also as 5e8, up to 2^53");
   scenario_key("nodes").set(s, "0", {.file = "--nodes", .line = 0, .key = ""});
   CHECK(message([&] { scenario_key("nodes").check(s); }) ==
-        "--nodes: 0 is not accepted; accepted: 1 to 1e+06");
+        "--nodes: 0 is not accepted; accepted: 1 to 1000000");
   scenario_key("strategy").set(s, "fspd2", {.file = "--strategy", .line = 0, .key = ""});
   CHECK(message([&] { scenario_key("strategy").check(s); }).find("did you mean 'fsdp2'") !=
         std::string::npos);
