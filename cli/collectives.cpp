@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <memory>
@@ -12,6 +14,7 @@
 #include "sim/collectives/algorithms.hpp"
 #include "sim/collectives/collective_cost.hpp"
 #include "sim/forecast/collective_messages.hpp"
+#include "sim/forecast/places.hpp"
 #include "sim/forecast/resolve.hpp"
 #include "sim/report/format.hpp"
 
@@ -28,7 +31,9 @@ struct Options {
   bool go_on = false;
 };
 
-constexpr int most_ranks = 256;  // by messages, unless told to go on
+// By messages, unless told to go on: the platform of more ranks is slow, too.
+constexpr int most_ranks = 256;
+constexpr double most_seconds = 60;
 
 double parse_bytes(const std::string& text) {
   double value = 0;
@@ -60,13 +65,47 @@ std::string time_text(Seconds seconds) {
   return fmt::format("{:.1f} us", seconds * 1e6);
 }
 
+// As NCCL compares names: in any case.
+bool same_letters(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
+    return std::tolower(x) == std::tolower(y);
+  });
+}
+
 NcclProtocol parse_protocol(const std::string& name) {
   std::vector<std::string> names;
   for (const NcclProtocol p : {NcclProtocol::ll, NcclProtocol::ll128, NcclProtocol::simple}) {
-    if (name == to_string(p)) return p;
+    if (same_letters(name, to_string(p))) return p;
     names.emplace_back(to_string(p));
   }
   throw not_accepted({"--protocol", 0, ""}, name, names);
+}
+
+struct ByMessages {
+  NcclAlgorithm algorithm;
+  NcclProtocol protocol;
+  CollectiveMessages made;
+};
+
+// What would take long is not begun: 4 GB by LL are millions of messages.
+void refuse_many(const Options& o, double size, const std::vector<ByMessages>& runs) {
+  double seconds = 0;
+  for (const ByMessages& run : runs) seconds += messages_wall_seconds(run.made.input);
+  if (o.go_on || (o.ranks <= most_ranks && seconds <= most_seconds)) return;
+  std::string counts;
+  for (const ByMessages& run : runs) {
+    counts += fmt::format("{}{} messages by {}/{}", counts.empty() ? "" : ", ",
+                          count_messages(run.made.input), to_string(run.algorithm),
+                          to_string(run.protocol));
+  }
+  const bool ranks = o.ranks > most_ranks;
+  throw InputError(
+      {ranks ? "--ranks" : "--bytes", 0, ""},
+      fmt::format("{} ranks send {} for {}, which takes about {:.0f} s here; accepted: up to {}, "
+                  "or --go-on",
+                  o.ranks, counts, bytes_text(size), std::ceil(seconds),
+                  ranks ? fmt::format("{}", most_ranks)
+                        : "about " + bytes_text(size * most_seconds / seconds)));
 }
 
 // The collective message by message, beside the closed form on the same rates.
@@ -76,20 +115,18 @@ std::string by_messages(const Options& o, const Cluster& cluster, CollectiveKind
                                  "channels", "messages", "time", "closed form", "difference");
   const NcclProtocol asked = parse_protocol(o.protocol);
   const Mesh mesh{.replicate = cluster.world_size, .shard = 1};
+  std::vector<ByMessages> runs;
   for (const NcclAlgorithm algorithm :
        algorithms_by_messages(cluster, mesh, Axis::world, op, options)) {
     const bool by_all = algorithm == NcclAlgorithm::ring || algorithm == NcclAlgorithm::tree;
     const NcclProtocol protocol = by_all ? asked : NcclProtocol::simple;
-    const CollectiveMessages made =
-        collective_messages(cluster, mesh, Axis::world, {op, algorithm, size, protocol}, options);
-    if (o.ranks > most_ranks && !o.go_on) {
-      throw InputError(
-          {"--ranks", 0, ""},
-          fmt::format("{} ranks send {} messages by {}, which takes about {:.0f} s here; accepted: "
-                      "up to {}, or --go-on",
-                      o.ranks, count_messages(made.input), to_string(algorithm),
-                      std::ceil(messages_wall_seconds(made.input)), most_ranks));
-    }
+    runs.push_back({algorithm, protocol,
+                    collective_messages(cluster, mesh, Axis::world, {op, algorithm, size, protocol},
+                                        options)});
+    if (o.ranks > most_ranks) refuse_many(o, size, runs);  // before more of them are made
+  }
+  refuse_many(o, size, runs);
+  for (const auto& [algorithm, protocol, made] : runs) {
     const MessagesResult result = simulate_messages(made.input);
     const Seconds time = made.base + result.seconds;
     const double thousandths = std::round(1000 * (time / made.closed_form - 1)) + 0.0;  // no -0.0
@@ -101,8 +138,7 @@ std::string by_messages(const Options& o, const Cluster& cluster, CollectiveKind
   return text;
 }
 
-int run(const Options& o, const ScenarioFlags& flags) {
-  Scenario scenario = flags.read();
+int answer(const Options& o, Scenario& scenario) {
   const CollectiveKind op = parse_collective(o.op, {"--op", 0, ""});
   const double size = parse_bytes(o.bytes);
   if (!o.engine.empty() && o.engine != "messages") {
@@ -125,6 +161,7 @@ int run(const Options& o, const ScenarioFlags& flags) {
   std::optional<CollectiveCost> nccl;
   if (scenario.cluster) {
     scenario.gpus = o.ranks;
+    scenario.said["gpus"] = {.file = "--ranks", .line = 0, .key = ""};
     const Cluster cluster = resolve_cluster(scenario);
     if (cluster.nodes > 1 && cluster.world_size % cluster.nodes != 0) {
       throw InputError({"--ranks", 0, ""},
@@ -143,7 +180,8 @@ int run(const Options& o, const ScenarioFlags& flags) {
     text +=
         fmt::format("{} of {} on {} GPUs, {} x {}: {:.4g} GB/s a GPU within a node", o.op,
                     bytes_text(size), o.ranks, cluster.nodes, cluster.machine.name, rates.gpu_gbps);
-    if (cluster.nodes > 1) text += fmt::format(", {:.4g} GB/s a node between", rates.node_gbps);
+    if (cluster.nodes > 1)
+      text += fmt::format(" alone, {:.4g} GB/s a node between", rates.node_gbps);
     text += '\n';
   } else {
     text += fmt::format("{} of {} on {} ranks\n", o.op, bytes_text(size), o.ranks);
@@ -168,6 +206,15 @@ int run(const Options& o, const ScenarioFlags& flags) {
   return 0;
 }
 
+int run(const Options& o, const ScenarioFlags& flags) {
+  Scenario scenario = flags.read();
+  try {
+    return answer(o, scenario);
+  } catch (const InputError& error) {
+    throw at_its_place(scenario, error);
+  }
+}
+
 Run add(CLI::App& command) {
   auto o = std::make_shared<Options>();
   command.add_option("--op", o->op, "all_reduce, all_gather or reduce_scatter")
@@ -184,7 +231,8 @@ Run add(CLI::App& command) {
       .add_option("--protocol", o->protocol,
                   "of rings and trees by messages: Simple (default), LL, LL128")
       ->option_text("NAME");
-  command.add_flag("--go-on", o->go_on, "messages of more than 256 ranks, however long it takes");
+  command.add_flag("--go-on", o->go_on,
+                   "messages of more than 256 ranks or a minute, however long it takes");
   auto flags = std::make_shared<ScenarioFlags>(command, collective_keys());
   return [o, flags] { return run(*o, *flags); };
 }

@@ -195,7 +195,7 @@ Run add(CLI::App& command) {
   command.add_option("scenario", options->file, "scenario file in TOML; flags override it")
       ->option_text("FILE");
   command.add_flag("--go-on", options->go_on,
-                   "by messages with more than 64 ranks too, however long it takes");
+                   "by messages of more than 64 ranks or 10 minutes, however long it takes");
   command.add_flag("--json", options->json, "print JSON, schema stepcast.forecast/1")
       ->group("Output");
   add_to(command, options->trace);

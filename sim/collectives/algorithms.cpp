@@ -93,8 +93,9 @@ class Calculator {
     const double bytes = passes() * (n_ - 1) / n_ * s_;
     AlgorithmCost cost{Algorithm::ring, static_cast<int>(passes()) * (n_ - 1), bytes, "no", 0};
     const int crossing = m_ > 1 ? static_cast<int>(passes()) * (m_ - 1) : 0;
-    double gbps = m_ > 1 ? r_.node_gbps : r_.gpu_gbps;
-    if (g_ > 1) gbps = std::min(gbps, r_.gpu_gbps);
+    // A ring's rate between nodes is one that its hops within them have, too: of 8 channels a GPU
+    // sends one over its NIC, so it may be more than what rings of one node alone reach.
+    const double gbps = m_ > 1 ? r_.node_gbps : r_.gpu_gbps;
     cost.seconds = ((cost.steps - crossing) * r_.intra_us + crossing * r_.inter_us) * 1e-6 +
                    bytes / (gbps * 1e9);
     return cost;

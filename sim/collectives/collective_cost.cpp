@@ -191,7 +191,9 @@ CollectiveCost Collectives::work_out(Axis axis, CollectiveKind kind, Bytes bytes
   // NCCL's latencies between nodes are InfiniBand's.
   const std::string& network = impl_->cluster.fabric.network;
   const bool like_infiniband = network == "infiniband" || network == "roce";
-  if (slowest->comm().nodes > 1 && !like_infiniband) {
+  // Racks of an NVLink domain: published times are up to five times as long (docs/collectives.md).
+  const bool racks = cost.network_class == "nvlink-domain";
+  if (slowest->comm().nodes > 1 && (!like_infiniband || racks)) {
     cost.provenance = worse(cost.provenance, Provenance::extrapolated);
   }
   return cost;

@@ -250,15 +250,18 @@ Seconds ring_seconds(const RingPace& pace, Seconds full) {
   const Seconds a_byte = full / (pace.steps * pace.bytes);
   const Seconds chunk = std::min(pace.chunk_bytes, pace.bytes) * a_byte;
   const Seconds last = (pace.bytes - pace.chunk_bytes * static_cast<double>(loops - 1)) * a_byte;
-  // What `others` seconds of other loops' chunks leave of all steps' latencies.
-  const auto bare = [&pace](Seconds others) {
-    return pace.crossings * std::max(0.0, pace.between - others) +
-           (pace.steps - pace.crossings) * std::max(0.0, pace.within - others);
+  const Seconds latest = pace.crossings > 0 ? pace.between : pace.within;
+  // What `others` seconds of other loops' chunks leave of all steps' latencies: a chunk that is
+  // late from between nodes catches up on the steps within, where others are still ahead of it; the
+  // last one of all does not.
+  const auto bare = [&](Seconds others) {
+    return std::max({0.0, latest - others,
+                     pace.crossings * (pace.between - others) +
+                         (pace.steps - pace.crossings) * (pace.within - others)});
   };
   const std::int64_t in_last = (loops - 1) % pace.window + 1;  // loops that end together
   const std::int64_t before = (loops - in_last) / pace.window;
   const Seconds beside = in_last == 1 ? 0 : static_cast<double>(in_last - 2) * chunk + last;
-  const Seconds latest = pace.crossings > 0 ? pace.between : pace.within;
   return full + static_cast<double>(before) * bare((pace.window - 1) * chunk) + bare(beside) +
          std::min(latest, beside);
 }

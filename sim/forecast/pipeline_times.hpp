@@ -4,8 +4,9 @@
 //
 // Ring. Every link is busy for `full` seconds in all; on top comes the latency that nothing hides.
 // A loop is one chunk a rank; `window` loops are under way. While a chunk of x seconds is on its
-// way for l more, its link sends the chunks of the other loops under way, so each step waits
-// max(0, l - x * (others)); a loop that is alone waits l in every step.
+// way for l more, its link sends the chunks of the other loops under way, so a step waits l - x *
+// (others), and steps that take less make up for those that take more (between nodes); a loop that
+// is alone waits l in every step.
 //
 //   8 ranks, 14 steps of l = 14 us, chunks of 87 us, window 2
 //   1 loop   alone: 14 * 14 us        2 loops   hidden but the last: 14 us

@@ -20,6 +20,7 @@ namespace stepcast {
 namespace {
 
 constexpr double messages_a_second = 30e3;  // docs/engines.md
+constexpr double most_seconds = 600;        // unless told to go on
 
 std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
@@ -82,12 +83,15 @@ class ByMessages final : public Engine {
     const std::int64_t count =
         count_messages(messages, static_cast<int>(all.roles[0].steps.size()) - 1);
     const int world = schedule.mesh.world_size();
-    if (world > most_ranks_by_messages && !options_.go_on) {
-      refuse(
-          fmt::format("a step of {} ranks sends {} messages, which takes about {:.0f} s here, a "
-                      "few times over; accepted: up to {}, or `stepcast simulate --go-on`",
-                      world, count, std::ceil(static_cast<double>(count) / messages_a_second),
-                      most_ranks_by_messages));
+    const double seconds = static_cast<double>(count) / messages_a_second;
+    const bool many = world > most_ranks_by_messages;
+    if ((many || seconds > most_seconds) && !options_.go_on) {
+      refuse(fmt::format(
+          "a step of {} ranks sends {} messages, which takes about {:.0f} s here, a "
+          "few times over; accepted: up to {}, or `stepcast simulate --go-on`",
+          world, count, std::ceil(seconds),
+          many ? fmt::format("{}", most_ranks_by_messages)
+               : fmt::format("{:.0f} s, as of larger messages (NCCL_PROTO=Simple)", most_seconds)));
     }
     RunOptions of_all = options;
     of_all.delays.clear();

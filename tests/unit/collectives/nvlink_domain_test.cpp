@@ -36,6 +36,9 @@ TEST_CASE("two NVLink domains meet over InfiniBand, four NICs a tray") {
   MESSAGE(words(two.choice), ": ", two.busbw_gbps, " GB/s");
   CHECK(two.bytes_sent_inter > 0);
   CHECK(two.seconds > one.seconds);
+  // Twenty racks were published to take two to five times as long.
+  CHECK(one.provenance == Provenance::modelled);
+  CHECK(two.provenance == Provenance::extrapolated);
 }
 
 TEST_CASE("GPUs of a domain need not fill it: 8 of two trays, or the 36 of an NVL36") {

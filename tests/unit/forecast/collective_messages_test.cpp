@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <string>
 
 #include "base/error.hpp"
@@ -136,6 +137,11 @@ TEST_CASE("messages with flags in them take longer by their flags") {
       }
     }
   }
+  // Two loops on eight nodes: what a crossing takes more than the other loop's chunk (1.3 us) is
+  // made up on the seven hops behind it, which take less.
+  const double two_loops = difference({"dgx-h100", 64, 0}, CollectiveKind::all_reduce,
+                                      NcclAlgorithm::ring, 32 * mib, NcclProtocol::ll);
+  CHECK(std::abs(two_loops) < 0.01);
   const auto wire = [](NcclProtocol protocol) {
     return messages_of({"dgx-h100", 8, 0}, CollectiveKind::all_reduce, NcclAlgorithm::ring, mib,
                        protocol)
@@ -177,6 +183,20 @@ TEST_CASE("messages: replica groups on four NICs of a node take twice as long as
   const double four = seconds("hgx-a100-4x100g", 12.5);
   const double eight = seconds("dgx-a100", 12.5);
   CHECK(four / eight == doctest::Approx(2).epsilon(0.02));
+}
+
+TEST_CASE("messages: how long a run takes grows with the messages and with those under way") {
+  // Known before anything is sent. 8 ranks: 4 times the bytes, 4 times the time. 16 times the
+  // ranks: 32 KiB a chunk, so nearly as many loops, 16 times the messages, each dearer.
+  const auto seconds = [](int gpus, double bytes) {
+    return messages_wall_seconds(messages_of({"dgx-h100", gpus, 0}, CollectiveKind::all_reduce,
+                                             NcclAlgorithm::ring, bytes, NcclProtocol::ll)
+                                     .input);
+  };
+  const double few = seconds(8, 128 * mib);
+  CHECK(seconds(8, 512 * mib) == doctest::Approx(4 * few).epsilon(0.02));
+  CHECK(seconds(128, 128 * mib) > 16 * few);
+  CHECK(few < 1);
 }
 
 TEST_CASE("messages: what is not known is refused") {

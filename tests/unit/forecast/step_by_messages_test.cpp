@@ -89,6 +89,13 @@ TEST_CASE("step by messages: more than 64 ranks only when told, and what has no 
   const std::string many = refusal(scenario("ddp", 72));
   CHECK(many.find("a step of 72 ranks sends ") != std::string::npos);
   CHECK(many.find("accepted: up to 64, or `stepcast simulate --go-on`") != std::string::npos);
+  // Few ranks, but 28 million messages of 32 KiB.
+  Scenario small_messages = scenario("fsdp2", 16, "NCCL_PROTO=LL");
+  small_messages.model = "llama-3-8b";
+  small_messages.seq_len = 2048;
+  small_messages.micro_batch = 1;
+  CHECK(refusal(small_messages).find("accepted: up to 600 s, as of larger messages") !=
+        std::string::npos);
   CHECK(refusal(scenario("ddp", 12)).find("the same GPUs of a communicator") != std::string::npos);
   Scenario oversubscribed = scenario("ddp", 16);
   oversubscribed.oversubscription = 2;
