@@ -9,7 +9,7 @@
 // recipe of the strategy (combine.cpp).
 //
 // Source: accelerate 1.x commands/config/config_args.py, utils/dataclasses.py, commands/launch.py.
-// Tested by tests/unit/jobs/readers_test.cpp and, file by file, tests/interop.
+// Tested by tests/unit/jobs/hugging_face_test.cpp and, file by file, tests/interop.
 
 #include <fmt/format.h>
 

@@ -12,7 +12,7 @@
 // takes its default in silence.
 //
 // Source: deepspeed/runtime/config.py, runtime/zero/config.py, runtime/constants.py of 0.19.6
-// (docs/sources.md 1.5 and 1.6). Tested by tests/unit/jobs/readers_test.cpp and, file by file,
+// (docs/sources.md 1.5 and 1.6). Tested by tests/unit/jobs/deepspeed_test.cpp and, file by file,
 // tests/interop.
 
 #include <fmt/format.h>

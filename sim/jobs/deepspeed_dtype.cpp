@@ -1,7 +1,7 @@
 // DeepSpeed's dtypes: bf16, fp16, and what gradients are added up and sent in.
 //
 // Source: deepspeed/runtime/config.py and runtime/precision_config.py of 0.19.6. Tested by
-// tests/unit/jobs/readers_test.cpp and, file by file, tests/interop.
+// tests/unit/jobs/deepspeed_test.cpp and, file by file, tests/interop.
 
 #include <fmt/format.h>
 

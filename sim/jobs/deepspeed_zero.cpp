@@ -5,7 +5,7 @@
 // "stage3_gather_fp16_weights_on_model_save".
 //
 // Source: deepspeed/runtime/zero/config.py of 0.19.6 (docs/sources.md 1.5 and 1.6). Tested by
-// tests/unit/jobs/readers_test.cpp and, file by file, tests/interop.
+// tests/unit/jobs/deepspeed_test.cpp and, file by file, tests/interop.
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 //   msamp, MSAMP    MS-AMP keeps gradients and optimizer states in 8 bits: another step
 //   auto, nothing   which one is installed: asked for
 //
-// Tested by tests/unit/jobs/readers_test.cpp.
+// Tested by tests/unit/jobs/hugging_face_test.cpp.
 
 #include <cctype>
 #include <optional>

@@ -8,8 +8,8 @@
 //   backward_prefetch   `accelerate launch` presets BACKWARD_PRE, the Trainer NO_PREFETCH
 //
 // Source: accelerate 1.x utils/dataclasses.py FullyShardedDataParallelPlugin, commands/launch.py;
-// transformers 4.5x training_args.py. Tested by tests/unit/jobs/readers_test.cpp and, file by file,
-// tests/interop.
+// transformers 4.5x training_args.py. Tested by tests/unit/jobs/hugging_face_test.cpp and, file
+// by file, tests/interop.
 
 #include <fmt/format.h>
 

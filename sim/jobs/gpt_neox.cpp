@@ -4,8 +4,8 @@
 // pipe_parallel_size 0 and 1 are one stage. Precision comes from the fp16 and bf16 tables, or from
 // "precision". Checkpointing is checkpoint_activations, of every layer.
 //
-// Source: gpt-neox megatron/neox_arguments. Tested by tests/unit/jobs/readers_test.cpp and, file by
-// file, tests/interop.
+// Source: gpt-neox megatron/neox_arguments. Tested by tests/unit/jobs/deepspeed_test.cpp and, file
+// by file, tests/interop.
 
 #include <fmt/format.h>
 

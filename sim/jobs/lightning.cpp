@@ -15,7 +15,7 @@
 // checkpoints where it finetunes, hybrid sharding without where it pretrains.
 //
 // Source: lightning 2.x strategies/fsdp.py, ddp.py, deepspeed.py, plugins/precision/fsdp.py; litgpt
-// finetune/full.py, pretrain.py. Tested by tests/unit/jobs/readers_test.cpp and, file by file,
+// finetune/full.py, pretrain.py. Tested by tests/unit/jobs/recipes_test.cpp and, file by file,
 // tests/interop.
 
 #include <fmt/format.h>

@@ -9,7 +9,7 @@
 //   model             mpt_causal_lm spells sizes out, hf_causal_lm names a model of the hub
 //
 // Source: llm-foundry scripts/train/train.py and its yamls; composer/distributed/dist_strategy.py,
-// utils/parallelism.py. Tested by tests/unit/jobs/readers_test.cpp and, file by file,
+// utils/parallelism.py. Tested by tests/unit/jobs/recipes_test.cpp and, file by file,
 // tests/interop.
 
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 // Parameters are bf16; with accumulate_grad_in_fp32 each gradient is added to an fp32 one and
 // reduced from there. The model's sizes stand in the file.
 //
-// Source: nanotron config/config.py. Tested by tests/unit/jobs/readers_test.cpp and, file by file,
+// Source: nanotron config/config.py. Tested by tests/unit/jobs/recipes_test.cpp and, file by file,
 // tests/interop.
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // What several readers do alike: degrees of a replica, names of optimizers.
 //
-// Tested by tests/unit/jobs/readers_test.cpp and, file by file, tests/interop.
+// Tested by tests/unit/jobs/torchtitan_test.cpp and, file by file, tests/interop.
 
 #include <fmt/format.h>
 

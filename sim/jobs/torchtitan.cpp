@@ -13,8 +13,8 @@
 // gradients: torchtitan does not turn gradient synchronisation off between them.
 //
 // Source: torchtitan config_manager.py and job_config.py of those months,
-// models/llama3/infra/parallelize.py. Tested by tests/unit/jobs/readers_test.cpp and, file by file,
-// tests/interop.
+// models/llama3/infra/parallelize.py. Tested by tests/unit/jobs/torchtitan_test.cpp and, file
+// by file, tests/interop.
 
 #include <fmt/format.h>
 

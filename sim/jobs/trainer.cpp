@@ -17,7 +17,7 @@
 // all of them.
 //
 // Source: transformers 4.5x training_args.py and trainer.py; LLaMA-Factory hparams/; axolotl
-// utils/schemas/. Tested by tests/unit/jobs/readers_test.cpp and, file by file, tests/interop.
+// utils/schemas/. Tested by tests/unit/jobs/hugging_face_test.cpp and, file by file, tests/interop.
 
 #include <fmt/format.h>
 

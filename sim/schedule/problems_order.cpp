@@ -25,7 +25,7 @@
 // stream, and the next reduce-scatter waits for that.
 //
 // Cost: ops x (timelines + views x accesses kept), a few milliseconds for 5,000 ops.
-// Tested by tests/unit/schedule/problems_test.cpp, one test a sentence.
+// Tested by tests/unit/schedule/problems_order_test.cpp and its siblings, one test a sentence.
 
 #include <fmt/format.h>
 

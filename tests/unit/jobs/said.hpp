@@ -2,6 +2,7 @@
 // Short forms for tests of job files.
 #include <doctest/doctest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,8 @@
 #include "sim/jobs/detect.hpp"
 
 namespace stepcast::test {
+
+using Word = std::optional<std::string>;
 
 // The scenario of one text, with flags over it.
 inline jobs::Combined combined(const std::string& text, const Scenario& flags = {},
