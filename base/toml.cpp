@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/number_text.hpp"
 #include "base/whole.hpp"
 
 namespace stepcast {
@@ -40,9 +41,9 @@ InputError wrong_type(const Where& where, const toml::node& node, std::string_vi
 std::string bounds_text(TomlTable::Bounds b) {
   const bool low = std::isfinite(b.min);
   const bool high = std::isfinite(b.max);
-  if (low && high) return fmt::format("{} to {}", b.min, b.max);
-  if (low) return fmt::format("{} or more", b.min);
-  if (high) return fmt::format("at most {}", b.max);
+  if (low && high) return fmt::format("{} to {}", number_text(b.min), number_text(b.max));
+  if (low) return number_text(b.min) + " or more";
+  if (high) return "at most " + number_text(b.max);
   return "any finite number";
 }
 

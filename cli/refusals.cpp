@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/number_text.hpp"
 
 namespace stepcast::cli {
 
@@ -112,7 +113,8 @@ std::string in_our_words(const CLI::ParseError& error) {
   }
   if (std::regex_match(text, m, std::regex("(\\S+): Value ([^]*) not in range (\\S+) to (\\S+)"))) {
     return fmt::format("{}: '{}' is not accepted; accepted: {} to {}", m[1].str(),
-                       m[2].str().substr(0, 80), std::stod(m[3].str()), std::stod(m[4].str()));
+                       m[2].str().substr(0, 80), number_text(std::stod(m[3].str())),
+                       number_text(std::stod(m[4].str())));
   }
   if (std::regex_match(text, m, std::regex("(\\S+): At Most 1 required but received \\d+"))) {
     return m[1].str() + ": is given more than once; accepted: once";

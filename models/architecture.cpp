@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/number_text.hpp"
 #include "models/composition.hpp"
 #include "models/layout.hpp"
 
@@ -81,9 +82,10 @@ std::optional<SizeProblem> experts_outside(const Architecture& a) {
 std::optional<SizeProblem> too_many_parameters(const Architecture& a) {
   const double parameters = parameters_estimate(a);
   if (parameters <= SizeLimits::parameters) return std::nullopt;
-  return SizeProblem{"hidden", fmt::format("{}: the sizes together make {:.3g} parameters; "
-                                           "accepted: at most {:.0e}",
-                                           a.hidden, parameters, SizeLimits::parameters)};
+  return SizeProblem{"hidden",
+                     fmt::format("{}: the sizes together make {:.3g} parameters; "
+                                 "accepted: at most {}",
+                                 a.hidden, parameters, number_text(SizeLimits::parameters))};
 }
 
 // No attention: what speaks of heads and positions must not be said.

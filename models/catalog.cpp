@@ -12,6 +12,7 @@
 
 #include "base/embedded.hpp"
 #include "base/error.hpp"
+#include "base/number_text.hpp"
 #include "base/toml.hpp"
 #include "models/architecture.hpp"
 #include "models/hf_config.hpp"
@@ -49,7 +50,7 @@ void read_resnet(TomlTable& toml, Architecture& a) {
     if (!(stages[i] >= 1 && stages[i] <= 1024) || std::floor(stages[i]) != stages[i]) {
       throw InputError(toml.where("stages"), fmt::format("{} is not a number of blocks; "
                                                          "accepted: 1 to 1024",
-                                                         stages[i]));
+                                                         number_text(stages[i])));
     }
     a.stages[i] = static_cast<std::int64_t>(stages[i]);
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/number_text.hpp"
 #include "base/toml.hpp"
 #include "sim/forecast/scenario_schema.hpp"
 
@@ -81,8 +82,9 @@ struct RangeCheck {
     if (!field) return;
     const auto value = static_cast<double>(*field);
     if (value >= key.min && value <= key.max) return;
-    throw InputError(scenario.where(key.name), fmt::format("{} is not accepted; accepted: {} to {}",
-                                                           *field, key.min, key.max));
+    throw InputError(scenario.where(key.name),
+                     fmt::format("{} is not accepted; accepted: {} to {}", number_text(value),
+                                 number_text(key.min), number_text(key.max)));
   }
 };
 

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "base/number_text.hpp"
 #include "base/whole.hpp"
 
 namespace stepcast {
@@ -116,8 +117,8 @@ void check_value(const KeyInfo& key, const Where& where, const std::string& valu
 }
 void check_value(const KeyInfo& key, const Where& where, double value) {
   if (value >= key.min && value <= key.max) return;
-  throw InputError(where,
-                   fmt::format("{} is not accepted; accepted: {} to {}", value, key.min, key.max));
+  throw InputError(where, fmt::format("{} is not accepted; accepted: {} to {}", number_text(value),
+                                      number_text(key.min), number_text(key.max)));
 }
 void check_value(const KeyInfo& key, const Where& where, std::int64_t value) {
   check_value(key, where, static_cast<double>(value));

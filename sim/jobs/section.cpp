@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/number_text.hpp"
 #include "base/whole.hpp"
 
 namespace stepcast::jobs {
@@ -131,7 +132,8 @@ std::optional<Fact<std::int64_t>> Section::integer(Names names, double least, do
   const Value* value = take(names);
   if (value == nullptr) return std::nullopt;
   const Source from = source(names);
-  const std::string wanted = fmt::format("a whole number from {:.16g} to {:.16g}", least, most);
+  const std::string wanted =
+      fmt::format("a whole number from {} to {}", number_text(least), number_text(most));
   Value read = *value;
   if (read.kind == Value::Kind::text) read = plain_scalar(read.text, read.line);
   std::optional<std::int64_t> whole;
@@ -151,7 +153,8 @@ std::optional<Fact<double>> Section::number(Names names, double least, double mo
   if (read.kind == Value::Kind::text) read = plain_scalar(read.text, read.line);
   const bool is_number = read.kind == Value::Kind::integer || read.kind == Value::Kind::number;
   if (!is_number || !(read.number >= least && read.number <= most)) {
-    not_a(*value, from.where, fmt::format("a number from {} to {}", least, most));
+    not_a(*value, from.where,
+          fmt::format("a number from {} to {}", number_text(least), number_text(most)));
   }
   return Fact<double>{read.number, from};
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/number_text.hpp"
 
 namespace stepcast {
 namespace {
@@ -119,7 +120,7 @@ class Parser {
       if (same(next, last)) break;
       if (rising ? next > last : next < last) {
         throw refused(text_, fmt::format("the values before ... lead to {} and {}, not to {}",
-                                         value, next, last));
+                                         number_text(value), number_text(next), number_text(last)));
       }
       list.push_back(next);
       value = next;

@@ -100,9 +100,9 @@ TEST_CASE("a TOML of one's own is read like the catalog's") {
 TEST_CASE("a model's TOML with a mistake is refused by line and key") {
   CHECK(error_of(tiny) == "accepted");
   CHECK(error_of(replaced(tiny, "hidden = 64\n", "")) ==
-        ":1: hidden: is missing; accepted: an integer, 1 to 9e+18");
+        ":1: hidden: is missing; accepted: an integer, 1 to 9e18");
   CHECK(error_of(replaced(tiny, "layers = 2", "layers = -2")) ==
-        ":5: layers: -2 is out of range; accepted: 1 to 9e+18");
+        ":5: layers: -2 is out of range; accepted: 1 to 9e18");
   CHECK(error_of(replaced(tiny, "layers = 2", "layers = 9000")) ==
         ":5: layers: 9000 is out of range; accepted: 1 to 8192");
   CHECK(error_of(replaced(tiny, "heads = 4", "heads = 6")) ==

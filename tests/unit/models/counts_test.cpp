@@ -222,7 +222,7 @@ TEST_CASE("sizes that make no model are refused by name") {
           a.hidden = 1 << 20;
           a.ffn_hidden = 1 << 24;
           a.layers = 8192;
-        }).find("parameters; accepted: at most 1e+15") != std::string::npos);
+        }).find("parameters; accepted: at most 1e15") != std::string::npos);
   CHECK(message([](Architecture& a) { a.norm_bias = true; }) ==
         "x: norm_bias: is true; accepted: false, RMSNorm has no bias");
 }
