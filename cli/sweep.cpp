@@ -223,7 +223,7 @@ int own(const Options& o, const Ranks& ranks, const Points& points, const Condit
   check_columns(o, points);
   Store store(o.out, Store::Mode::create);
   std::unique_ptr<Door> door;
-  const std::string identity = std::string(version()) + points.fingerprint();
+  const std::string identity = build_version() + points.fingerprint();
   if (ranks.size > 1) door = std::make_unique<Door>(ranks, o.out, identity);
   end_on_ctrl_c();
   Sweeping* running = nullptr;
@@ -270,7 +270,7 @@ int own(const Options& o, const Ranks& ranks, const Points& points, const Condit
 
 // Another rank: works for rank 0 until that has no more to do.
 int help(const Options& o, const Ranks& ranks, const Points& points) {
-  const std::string identity = std::string(version()) + points.fingerprint();
+  const std::string identity = build_version() + points.fingerprint();
   const int jobs = o.jobs > 0 ? o.jobs : default_jobs(ranks);
   const auto work = [&] {
     Channel channel = connect_to_rank_0(ranks, o.out, identity);

@@ -100,5 +100,6 @@ function(stepcast_program name)
   target_compile_features(${name} PRIVATE cxx_std_20)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} stepcast_warnings)
+  target_link_options(${name} PRIVATE LINKER:--build-id=sha1) # what build_version() names it by
   stepcast_precompiled(${name} ${ARG_PRECOMPILED})
 endfunction()

@@ -209,7 +209,7 @@ Store::~Store() = default;
 std::unordered_set<std::string> Store::known() const {
   std::unordered_set<std::string> keys;
   Database::Statement read(*db_, "SELECT key FROM points WHERE version = ? AND state <> 'failed'");
-  read.bind(1, std::string(version()));
+  read.bind(1, build_version());
   while (read.step()) keys.insert(read.text(0));
   return keys;
 }
@@ -230,7 +230,7 @@ void Store::put(const std::vector<std::string>& inputs, const std::vector<Stored
     for (const StoredPoint& point : points) {
       int at = 1;
       insert.bind(at++, point.key);
-      insert.bind(at++, std::string(version()));
+      insert.bind(at++, build_version());
       insert.bind(at++, point.result.state);
       insert.bind(at++, point.result.why);
       insert.bind(at++, point.result.binding);

@@ -2,7 +2,7 @@
 // Results in an SQLite file, a row a point:
 //
 //   points   key           which point it is (points.hpp)
-//            version       of the stepcast that worked it out
+//            version       of the stepcast that worked it out, with its build: 0.1.0+4f1d9c0a7be2
 //            model, nodes, strategy, ...   the keys of the scenario that some point says; NULL:
 //            unsaid state, why, binding, step_time_s, ...   what came out (outputs.hpp); NULL: not
 //            known
@@ -13,8 +13,9 @@
 // whatever order.
 //
 // Written with a log beside it (WAL) and one transaction a batch: a process that is killed leaves
-// all batches before, readers may look while it works. A row of another version of stepcast is no
-// answer and is written over. Tested by tests/unit/sweep/store_test.cpp.
+// all batches before, readers may look while it works. A row of another version or build of
+// stepcast is no answer and is written over: a build that forecasts something else may have the
+// same version (base/version.hpp). Tested by tests/unit/sweep/store_test.cpp.
 
 #include <cstdint>
 #include <memory>
@@ -55,14 +56,14 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // The keys of all points that this version of stepcast has worked out. What ended with a process
+  // The keys of all points that this build of stepcast has worked out. What ended with a process
   // ("failed") is not among them: it is tried again.
   std::unordered_set<std::string> known() const;
 
   // All in one transaction. `inputs`: names of scenario keys.
   void put(const std::vector<std::string>& inputs, const std::vector<StoredPoint>& points);
 
-  // Rows of all versions.
+  // Rows of all builds.
   PointTable read() const;
 
  private:

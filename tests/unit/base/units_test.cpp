@@ -5,7 +5,6 @@
 #include <array>
 
 #include "base/provenance.hpp"
-#include "base/version.hpp"
 
 using namespace stepcast;
 
@@ -64,13 +63,4 @@ TEST_CASE("a sum is only as good as its worst part") {
   CHECK(worse(Provenance::measured, Provenance::modelled) == Provenance::modelled);
   CHECK(worse(Provenance::assumed, Provenance::extrapolated) == Provenance::assumed);
   CHECK(worse(Provenance::measured, Provenance::measured) == Provenance::measured);
-}
-
-TEST_CASE("the version is three numbers") {
-  int dots = 0;
-  for (const char c : version()) {
-    CHECK((c == '.' || (c >= '0' && c <= '9')));
-    dots += c == '.';
-  }
-  CHECK(dots == 2);
 }

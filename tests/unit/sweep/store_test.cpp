@@ -2,12 +2,14 @@
 #include "sim/sweep/store.hpp"
 
 #include <doctest/doctest.h>
+#include <sqlite3.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 
+#include "base/version.hpp"
 #include "tests/unit/sweep/message.hpp"
 
 using namespace stepcast;
@@ -105,4 +107,23 @@ TEST_CASE("what is no database of a sweep is refused and left as it is") {
   CHECK(message([&] {
           Store(folder.file("empty.db"), Store::Mode::read);
         }).find("a database of something else") != std::string::npos);
+}
+
+TEST_CASE("a row of another build of the same version is worked out again and written over") {
+  const Folder folder;
+  const std::string file = folder.file("s.db");
+  { Store(file, Store::Mode::create).put({"nodes"}, {point("a", {2.0}, 1), point("b", {4.0}, 1)}); }
+  const auto sql = [&](const std::string& text) {
+    sqlite3* db = nullptr;
+    REQUIRE(sqlite3_open(file.c_str(), &db) == SQLITE_OK);
+    CHECK(sqlite3_exec(db, text.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
+    sqlite3_close(db);
+  };
+  sql("UPDATE points SET version = '" + std::string(version()) + "+000000000000' WHERE key = 'a'");
+  Store store(file, Store::Mode::create);
+  CHECK(store.known() == std::unordered_set<std::string>{"b"});
+  store.put({"nodes"}, {point("a", {2.0}, 5)});
+  CHECK(store.known().size() == 2);
+  REQUIRE(store.read().rows.size() == 2);
+  for (const PointTable::Row& row : store.read().rows) CHECK(row.version == build_version());
 }
