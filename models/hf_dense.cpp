@@ -70,11 +70,7 @@ Read read_gemma2(const JsonReader& json) {
 
 // The hub's multimodal files leave out what Gemma3TextConfig assumes.
 Read read_gemma3(const JsonReader& json) {
-  Draft::Keys keys;
-  keys.usual_heads = 8;
-  keys.usual_kv_heads = 4;
-  keys.usual_vocabulary = 262208;
-  Draft d(json, keys, true);
+  Draft d(json, {.usual_heads = 8, .usual_kv_heads = 4, .usual_vocabulary = 262208}, true);
   if (d.read.sizes.max_positions == 0) d.read.sizes.max_positions = 131072;
   if (!json.has("head_dim")) d.head_size = 256;
   const std::int64_t window = size_or(json, "sliding_window", 4096, SizeLimits::max_positions);
@@ -259,14 +255,14 @@ Read read_chatglm(const JsonReader& json) {
   for (const std::string_view key : {"rmsnorm", "post_layer_norm"}) {
     refuse_if(json, key, !json.boolean_or(key, true), "is false; accepted: true");
   }
-  Draft::Keys keys;
-  keys.layers = "num_layers";
-  keys.kv_heads = "";
-  keys.head_size = "kv_channels";
-  keys.ffn = "ffn_hidden_size";
-  keys.vocabulary = first_of(json, "padded_vocab_size", "vocab_size");
-  keys.positions = "seq_length";
-  Draft d(json, keys, false);
+  Draft d(json,
+          {.layers = "num_layers",
+           .kv_heads = "",
+           .head_size = "kv_channels",
+           .ffn = "ffn_hidden_size",
+           .vocabulary = first_of(json, "padded_vocab_size", "vocab_size"),
+           .positions = "seq_length"},
+          false);
   if (json.boolean_or("multi_query_attention", false)) {
     d.kv_heads = size_of(json, "multi_query_group_num", d.heads);
   }
@@ -285,9 +281,8 @@ Read read_chatglm(const JsonReader& json) {
 
 // Baichuan 1 and 2; the 13B has ALiBi and names its longest sequence otherwise.
 Read read_baichuan(const JsonReader& json) {
-  Draft::Keys keys;
-  keys.positions = first_of(json, "max_position_embeddings", "model_max_length");
-  Draft d(json, keys, false);
+  Draft d(json, {.positions = first_of(json, "max_position_embeddings", "model_max_length")},
+          false);
   BlockKind k = d.block("dense",
                         "self_attn.W_pack=qkv self_attn.o_proj=o mlp.gate_proj=gate"
                         " mlp.down_proj=down mlp.up_proj=up input_layernorm=norm1"
@@ -300,10 +295,7 @@ Read read_baichuan(const JsonReader& json) {
 
 // The first Qwen: intermediate_size counts gate and up together.
 Read read_qwen(const JsonReader& json) {
-  Draft::Keys keys;
-  keys.kv_heads = "";
-  keys.head_size = "kv_channels";
-  Draft d(json, keys, false);
+  Draft d(json, {.kv_heads = "", .head_size = "kv_channels"}, false);
   refuse_if(json, "intermediate_size", d.ffn % 2 != 0, "is odd; accepted: twice the MLP's width");
   d.ffn /= 2;
   refuse_if(json, "no_bias", !json.boolean_or("no_bias", true), "is false; accepted: true");

@@ -54,10 +54,7 @@ std::vector<int> all(std::int64_t count, int kind) {
 }  // namespace
 
 Read read_roberta(const JsonReader& json) {
-  Draft::Keys keys;
-  keys.kv_heads = "";
-  keys.head_size = "";
-  Draft d(json, keys, true);
+  Draft d(json, {.kv_heads = "", .head_size = ""}, true);
   refuse_other_heads(json, {"RobertaForMaskedLM", "XLMRobertaForMaskedLM", "CamembertForMaskedLM"});
   refuse_if(json, "tie_word_embeddings", !d.tied,
             "is false; accepted: true, the head uses the token table");
@@ -98,14 +95,14 @@ Read read_roberta(const JsonReader& json) {
 }
 
 Read read_distilbert(const JsonReader& json) {
-  Draft::Keys keys;
-  keys.hidden = "dim";
-  keys.layers = "n_layers";
-  keys.heads = "n_heads";
-  keys.kv_heads = "";
-  keys.head_size = "";
-  keys.ffn = "hidden_dim";
-  Draft d(json, keys, true);
+  Draft d(json,
+          {.hidden = "dim",
+           .layers = "n_layers",
+           .heads = "n_heads",
+           .kv_heads = "",
+           .head_size = "",
+           .ffn = "hidden_dim"},
+          true);
   refuse_other_heads(json, {"DistilBertForMaskedLM"});
   refuse_if(json, "tie_word_embeddings", !d.tied,
             "is false; accepted: true, the head uses the token table");
@@ -133,15 +130,15 @@ Read read_distilbert(const JsonReader& json) {
 }
 
 Read read_t5(const JsonReader& json) {
-  Draft::Keys keys;
-  keys.hidden = "d_model";
-  keys.layers = "num_layers";
-  keys.heads = "num_heads";
-  keys.kv_heads = "";
-  keys.head_size = "d_kv";
-  keys.ffn = "d_ff";
-  keys.positions = "n_positions";
-  Draft d(json, keys, true);
+  Draft d(json,
+          {.hidden = "d_model",
+           .layers = "num_layers",
+           .heads = "num_heads",
+           .kv_heads = "",
+           .head_size = "d_kv",
+           .ffn = "d_ff",
+           .positions = "n_positions"},
+          true);
   refuse_other_heads(json, {"T5ForConditionalGeneration", "T5WithLMHeadModel",
                             "MT5ForConditionalGeneration", "UMT5ForConditionalGeneration"});
   if (d.read.sizes.max_positions == 0) d.read.sizes.max_positions = 512;  // what T5 was trained on
@@ -205,15 +202,15 @@ Read read_t5(const JsonReader& json) {
 }
 
 Read read_whisper(const JsonReader& json) {
-  Draft::Keys keys;
-  keys.hidden = "d_model";
-  keys.layers = "decoder_layers";
-  keys.heads = "decoder_attention_heads";
-  keys.kv_heads = "";
-  keys.head_size = "";
-  keys.ffn = "decoder_ffn_dim";
-  keys.positions = "max_target_positions";
-  Draft d(json, keys, true);
+  Draft d(json,
+          {.hidden = "d_model",
+           .layers = "decoder_layers",
+           .heads = "decoder_attention_heads",
+           .kv_heads = "",
+           .head_size = "",
+           .ffn = "decoder_ffn_dim",
+           .positions = "max_target_positions"},
+          true);
   refuse_other_heads(json, {"WhisperForConditionalGeneration"});
   const std::int64_t encoders = size_of(json, "encoder_layers", SizeLimits::layers);
   const std::int64_t sound = size_or(json, "max_source_positions", 1500, 1 << 20);

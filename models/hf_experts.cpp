@@ -64,9 +64,7 @@ constexpr std::string_view dense_mlp = " mlp.gate_proj=gate mlp.up_proj=up mlp.d
 
 Read read_qwen_moe(const JsonReader& json) {
   const bool second = json.string("model_type", "qwen2_moe or qwen3_moe").starts_with("qwen2");
-  Draft::Keys keys;
-  keys.ffn = json.has("intermediate_size") ? "intermediate_size" : "";
-  Draft d(json, keys, false);
+  Draft d(json, {.ffn = json.has("intermediate_size") ? "intermediate_size" : ""}, false);
   if (!second && !json.has("head_dim")) d.head_size = d.hidden / d.heads;
   const std::int64_t width = size_of(json, "moe_intermediate_size", SizeLimits::ffn_hidden);
   const bool b =
@@ -194,9 +192,7 @@ void order_deepseek(Draft& d, const std::string& attends, bool correction, const
 }  // namespace
 
 Read read_deepseek(const JsonReader& json) {
-  Draft::Keys keys;
-  keys.head_size = "";
-  Draft d(json, keys, false);
+  Draft d(json, {.head_size = ""}, false);
   const std::string type = json.string("model_type", "deepseek_v2 or deepseek_v3");
   BlockKind sizes;
   const std::int64_t nope = size_of(json, "qk_nope_head_dim", SizeLimits::head_size);

@@ -13,15 +13,13 @@ namespace stepcast::hf {
 namespace {
 
 Draft::Keys gpt2_keys() {
-  Draft::Keys keys;
-  keys.hidden = "n_embd";
-  keys.layers = "n_layer";
-  keys.heads = "n_head";
-  keys.kv_heads = "";
-  keys.head_size = "";
-  keys.ffn = "";
-  keys.positions = "n_positions";
-  return keys;
+  return {.hidden = "n_embd",
+          .layers = "n_layer",
+          .heads = "n_head",
+          .kv_heads = "",
+          .head_size = "",
+          .ffn = "",
+          .positions = "n_positions"};
 }
 
 void gpt2_dropout(Draft& d, double usual) {
@@ -49,14 +47,14 @@ Read read_gptj_like(const JsonReader& json, std::string_view modules) {
 
 // The first phi files on the hub, GPT-2's key names.
 Read read_phi_msft(const JsonReader& json) {
-  Draft::Keys keys;
-  keys.hidden = "n_embd";
-  keys.layers = "n_layer";
-  keys.heads = "n_head";
-  keys.kv_heads = "n_head_kv";
-  keys.ffn = "";
-  keys.positions = "n_positions";
-  Draft d(json, keys, false);
+  Draft d(json,
+          {.hidden = "n_embd",
+           .layers = "n_layer",
+           .heads = "n_head",
+           .kv_heads = "n_head_kv",
+           .ffn = "",
+           .positions = "n_positions"},
+          false);
   d.ffn = size_or(json, "n_inner", 4 * d.hidden, SizeLimits::ffn_hidden);
   BlockKind k = d.block("dense",
                         "ln=norm1+bias mixer.Wqkv=qkv+bias mixer.out_proj=o+bias mlp.fc1=up+bias"
@@ -120,11 +118,7 @@ Read read_gpt_bigcode(const JsonReader& json) {
 }
 
 Read read_opt(const JsonReader& json) {
-  Draft::Keys keys;
-  keys.kv_heads = "";
-  keys.head_size = "";
-  keys.ffn = "ffn_dim";
-  Draft d(json, keys, true);
+  Draft d(json, {.kv_heads = "", .head_size = "", .ffn = "ffn_dim"}, true);
   const std::string b = bias(json.boolean_or("enable_bias", true));
   const std::string n = bias(json.boolean_or("layer_norm_elementwise_affine", true));
   refuse_if(json, "layer_norm_elementwise_affine", n.empty(), "is false; accepted: true");
@@ -156,15 +150,15 @@ Read read_opt(const JsonReader& json) {
 }
 
 Read read_bloom(const JsonReader& json) {
-  Draft::Keys keys;
-  keys.hidden = json.has("n_embed") ? "n_embed" : first_of(json, "hidden_size", "n_embd");
-  keys.layers = first_of(json, "n_layer", "num_hidden_layers");
-  keys.heads = first_of(json, "n_head", "num_attention_heads");
-  keys.kv_heads = "";
-  keys.head_size = "";
-  keys.ffn = "";
-  keys.positions = "seq_length";
-  Draft d(json, keys, true);
+  Draft d(json,
+          {.hidden = json.has("n_embed") ? "n_embed" : first_of(json, "hidden_size", "n_embd"),
+           .layers = first_of(json, "n_layer", "num_hidden_layers"),
+           .heads = first_of(json, "n_head", "num_attention_heads"),
+           .kv_heads = "",
+           .head_size = "",
+           .ffn = "",
+           .positions = "seq_length"},
+          true);
   d.ffn = size_or(json, "n_inner", 4 * d.hidden, SizeLimits::ffn_hidden);
   BlockKind k = d.block("dense",
                         "input_layernorm=norm1+bias self_attention.query_key_value=qkv+bias"
@@ -181,14 +175,14 @@ Read read_bloom(const JsonReader& json) {
 }
 
 Read read_falcon(const JsonReader& json) {
-  Draft::Keys keys;
-  keys.hidden = first_of(json, "hidden_size", "n_embed");
-  keys.layers = first_of(json, "num_hidden_layers", "n_layer");
-  keys.heads = first_of(json, "num_attention_heads", "n_head");
-  keys.kv_heads = "";
-  keys.head_size = "";
-  keys.ffn = "";
-  Draft d(json, keys, true);
+  Draft d(json,
+          {.hidden = first_of(json, "hidden_size", "n_embed"),
+           .layers = first_of(json, "num_hidden_layers", "n_layer"),
+           .heads = first_of(json, "num_attention_heads", "n_head"),
+           .kv_heads = "",
+           .head_size = "",
+           .ffn = ""},
+          true);
   d.ffn = size_or(json, "ffn_hidden_size", 4 * d.hidden, SizeLimits::ffn_hidden);
   // The first files of falcon-40b say RefinedWeb and the heads of keys, not the architecture.
   const bool first_large = json.optional_string("model_type").value_or("") == "RefinedWeb";
@@ -223,13 +217,13 @@ Read read_falcon(const JsonReader& json) {
 
 // Every other layer sees 256 tokens.
 Read read_gpt_neo(const JsonReader& json) {
-  Draft::Keys keys;
-  keys.layers = first_of(json, "num_layers", "num_hidden_layers");
-  keys.heads = first_of(json, "num_heads", "num_attention_heads");
-  keys.kv_heads = "";
-  keys.head_size = "";
-  keys.ffn = "";
-  Draft d(json, keys, true);
+  Draft d(json,
+          {.layers = first_of(json, "num_layers", "num_hidden_layers"),
+           .heads = first_of(json, "num_heads", "num_attention_heads"),
+           .kv_heads = "",
+           .head_size = "",
+           .ffn = ""},
+          true);
   d.ffn = size_or(json, "intermediate_size", 4 * d.hidden, SizeLimits::ffn_hidden);
   BlockKind k = d.block("dense",
                         "ln_1=norm1+bias attn.attention.k_proj=k attn.attention.v_proj=v"

@@ -106,9 +106,7 @@ Read read_jamba(const JsonReader& json) {
 }
 
 Read read_nemotron_h(const JsonReader& json) {
-  Draft::Keys keys;
-  keys.head_size = first_of(json, "attention_head_dim", "head_dim");
-  Draft d(json, keys, false);
+  Draft d(json, {.head_size = first_of(json, "attention_head_dim", "head_dim")}, false);
   const std::string pattern =
       json.string("hybrid_override_pattern", "a letter a layer: M, * and -");
   if (static_cast<std::int64_t>(pattern.size()) != d.layers) {
@@ -186,13 +184,10 @@ Read read_mamba(const JsonReader& json) {
 }
 
 Read read_mamba2(const JsonReader& json) {
-  Draft::Keys keys;
-  keys.heads = "num_heads";
-  keys.kv_heads = "";
-  keys.head_size = "head_dim";
-  keys.ffn = "";
-  keys.positions = "";
-  Draft d(json, keys, false);
+  Draft d(
+      json,
+      {.heads = "num_heads", .kv_heads = "", .head_size = "head_dim", .ffn = "", .positions = ""},
+      false);
   BlockKind k = d.block(
       "mamba", "norm=norm1 " + mamba2_modules("mixer.", d.hidden, d.heads, d.head_size,
                                               size_or(json, "n_groups", 8, SizeLimits::heads),
@@ -211,9 +206,7 @@ Read read_mamba2(const JsonReader& json) {
 Read read_qwen3_next(const JsonReader& json) {
   const bool next = json.string("model_type", "qwen3_next").starts_with("qwen3_next");
   const bool sparse = json.optional_integer("num_experts").value_or(0) > 1;
-  Draft::Keys keys;
-  keys.ffn = sparse ? "" : "intermediate_size";
-  Draft d(json, keys, false);
+  Draft d(json, {.ffn = sparse ? "" : "intermediate_size"}, false);
   const std::int64_t key_heads = size_of(json, "linear_num_key_heads", SizeLimits::heads);
   const std::int64_t key_size = size_of(json, "linear_key_head_dim", SizeLimits::head_size);
   const std::int64_t value_heads = size_of(json, "linear_num_value_heads", SizeLimits::heads);
