@@ -88,12 +88,9 @@ void block_memory(const Sizes& z, LayerWork& work) {
   // norms' results (of a post-norm block they are in the residual stream) and what the down
   // projection reads.
   const Fp8Bytes fp8 = z.fp8 == Fp8Recipe::none ? Fp8Bytes{} : fp8_bytes_of_block(z);
-  Bytes replaced_norms = 0;
-  if (fp8.inputs > 0) {
-    if (!has_post_norm(a.family)) replaced_norms = a.experts > 0 ? hidden : norm_outputs;
-    norms_again = std::max<Bytes>(0, norms_again - replaced_norms);
-    if (a.experts == 0) activation_outputs -= inner;
-  }
+  const Bytes replaced_norms = (fp8.for_norm1 ? hidden : 0) + (fp8.for_norm2 ? hidden : 0);
+  norms_again -= replaced_norms;
+  if (fp8.for_inner) activation_outputs -= inner;
   const Bytes everything = norm_inputs + norm_outputs - replaced_norms + fp8.inputs + projections +
                            before_norms + softmax + query + masks + activation_inputs +
                            activation_outputs + routed;

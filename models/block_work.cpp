@@ -89,16 +89,24 @@ class Block {
 
   Fp8Bytes fp8_bytes() const {
     Fp8Bytes bytes;
-    if (has_fused_qkv(a_.family)) {
-      bytes.add(z_, qkv());
-    } else {
-      for (const Linear& each : {query(), key(), value()}) bytes.add(z_, each);
-    }
-    bytes.add(z_, output());
+    const bool keeps = z_.fp8 == Fp8Recipe::te_delayed;
+    // Adds linears of one input; whether all of them keep it in fp8.
+    const auto add = [&](std::initializer_list<Linear> linears) {
+      bool all = keeps;
+      for (const Linear& linear : linears) {
+        bytes.add(z_, linear);
+        all = all && runs_in_fp8(z_, linear);
+      }
+      return all;
+    };
+    const bool pre_norm = !has_post_norm(a_.family);
+    const bool of_norm1 = has_fused_qkv(a_.family) ? add({qkv()}) : add({query(), key(), value()});
+    bytes.for_norm1 = pre_norm && of_norm1;
+    add({output()});
     if (a_.experts > 0) return bytes;
-    if (has_gated_mlp(a_.family)) bytes.add(z_, gate());
-    bytes.add(z_, up());
-    bytes.add(z_, down());
+    const bool of_norm2 = has_gated_mlp(a_.family) ? add({gate(), up()}) : add({up()});
+    bytes.for_norm2 = pre_norm && of_norm2;
+    bytes.for_inner = add({down()});
     return bytes;
   }
 
@@ -114,9 +122,7 @@ class Block {
           core_forward(list);
           return;
         }
-        norm_forward(z_, norm1(), list);
-        if (!has_post_norm(a_.family)) norm_forward(z_, norm2(), list);
-        list.push_back(activation_forward(z_));
+        recompute_norms_and_activation(list);
         return;
       case Checkpointing::selective_op:
         forward(list);
@@ -321,6 +327,20 @@ class Block {
     if (runs_in_fp8(z_, down()) && !(fused_ && z_.fp8 == Fp8Recipe::torchao_tensorwise)) return;
     list.pop_back();
     while (casts_to_fp8(list.back())) list.pop_back();
+  }
+
+  // Selective, fused attention. What fp8 copies stand in for nobody asks for again; of a SwiGLU of
+  // two kernels that leaves silu's result.
+  void recompute_norms_and_activation(std::vector<Kernel>& list) const {
+    const Fp8Bytes fp8 = fp8_bytes();
+    if (!fp8.for_norm1) norm_forward(z_, norm1(), list);
+    if (!has_post_norm(a_.family) && !fp8.for_norm2) norm_forward(z_, norm2(), list);
+    if (!fp8.for_inner) {
+      list.push_back(activation_forward(z_));
+    } else if (has_gated_mlp(a_.family) && !fused_) {
+      const std::int64_t inner = inner_elements(z_);
+      list.push_back(elementwise(z_, names().activation, inner, inner));
+    }
   }
 
   // selective_op: results that are kept are not made again: fused attention's, and of the products

@@ -15,8 +15,14 @@
 //                         largest value on the way. Input and weight in forward, the gradient in
 //                         backward (its sum, the bias gradient, is part of that kernel). Kept for
 //                         backward: the transposed fp8 input instead of the 16-bit one, and the
-//                         transposed fp8 weight. Every linear casts its own input, also where three
-//                         share one.
+//                         transposed fp8 weight. Every linear casts and keeps its own input, also
+//                         where three share one: what asks for the recipe here replaces each
+//                         torch.nn.Linear by a te.Linear (accelerate's convert_model, llm-foundry's
+//                         fc_type te). Only TE's own LayerNormLinear and LayerNormMLP share one,
+//                         and they fuse q, k and v, or gate and up, into one product (MPT's Wqkv is
+//                         one). Selective checkpointing gains less: linears are not run again, so
+//                         their fp8 inputs stay, and a norm whose result only they read is not run
+//                         again.
 //   torchao_tensorwise    torchao's Float8Linear with dynamic tensorwise scaling (0.7; torchtitan).
 //                         The scale is that of the tensor itself: a pass that reads it for the
 //                         largest value, then one that casts. Forward casts input and weight;
@@ -66,6 +72,10 @@ struct Fp8Bytes {
   Bytes weights = 0;             // kept for backward: fp8 copies of weights
   Bytes forward_workspace = 0;   // operands of one product, the most of any
   Bytes backward_workspace = 0;  // the same of its backward
+  // Whether fp8 inputs stand in for the 16-bit tensor: all linears that read it keep one, and
+  // nothing else does. Of a post-norm block the norms' results are in the residual stream.
+  bool for_norm1 = false, for_norm2 = false;
+  bool for_inner = false;  // what the down projection reads
   void add(const Sizes& sizes, const Linear& linear);
 };
 Fp8Bytes fp8_bytes_of_block(const Sizes& sizes);  // block_work.cpp

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "sim/forecast/resolve_strategy.hpp"
+#include "sim/kernels/kernel_cost.hpp"
+#include "sim/report/format.hpp"
 #include "sim/strategies/common/fp8_scales.hpp"
 
 namespace stepcast {
@@ -32,6 +36,47 @@ void check_all_gather(const Scenario& s, Fp8Recipe recipe) {
   if (s.fp8_precompute_scale.value_or(false) && !gathers) {
     throw InputError(s.where("fp8_precompute_scale"), "needs fp8_all_gather");
   }
+}
+
+// Kernels of all blocks, forward and backward of one micro-batch.
+Seconds block_seconds(const Model& model, const Workload& workload, const KernelModel& kernels) {
+  std::map<int, Seconds> of_kind;
+  Seconds all = 0;
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const Layer& layer = model.layers[i];
+    if (layer.kind != LayerKind::block) continue;
+    const auto [known, is_new] = of_kind.emplace(layer.block_kind, 0.0);
+    if (is_new) {
+      const LayerWork work = work_of(model, static_cast<int>(i), workload);
+      for (const auto* list : {&work.forward, &work.recompute}) {
+        for (const Kernel& kernel : *list) known->second += kernels.cost(kernel).seconds;
+      }
+      for (const BackwardKernel& b : work.backward) {
+        known->second += kernels.cost(b.kernel).seconds;
+      }
+    }
+    all += known->second;
+  }
+  return all;
+}
+
+// Where the casts cost more than the products save: nobody asks for fp8 to be slower.
+void say_if_slower(Resolved& r) {
+  const KernelModel kernels(r.cluster.machine.gpu, r.profile);
+  const Workload& fp8 = r.step.workload;
+  Workload without = fp8;
+  without.fp8 = Fp8Recipe::none;
+  without.fp8_gathered = false;
+  const Seconds with_casts = block_seconds(r.step.model, fp8, kernels);
+  const Seconds plain = block_seconds(r.step.model, without, kernels);
+  if (with_casts <= plain) return;
+  const bool eager = fp8.fp8 == Fp8Recipe::torchao_tensorwise && !fp8.fused_elementwise;
+  r.notes.push_back(fmt::format(
+      "fp8 is slower than {0} here: kernels of the blocks take {1} a micro-batch, {2} in {0}; {3}",
+      to_string(fp8.compute_dtype), human_seconds(with_casts), human_seconds(plain),
+      eager ? "eager torchao passes over a tensor for every operation of a cast, which compiled "
+              "software (--profile pytorch-compile) does in one kernel"
+            : "casts of so few tokens cost more than the products save"));
 }
 
 }  // namespace
@@ -68,6 +113,7 @@ void resolve_fp8(const Scenario& s, const StrategyChoice& strategy, Resolved& r)
       "norms stay in {}; MFU is of the {} peak",
       to_string(recipe), fp8_weights(r.step.model), to_string(precision.compute),
       to_string(precision.compute)));
+  say_if_slower(r);
 }
 
 }  // namespace stepcast

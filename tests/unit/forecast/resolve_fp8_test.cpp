@@ -66,6 +66,28 @@ TEST_CASE("what goes with fp8 all-gather") {
             "would hang"));
 }
 
+TEST_CASE("where casts make fp8 slower than bf16 a note says so, and what would help") {
+  const auto note = [](const std::string& rest) {
+    const Scenario s =
+        base("strategy = \"ddp\"\nseq_len = 8192\nfp8 = \"torchao-tensorwise\"\n" + rest);
+    for (const std::string& text : resolve(s).notes) {
+      if (text.find("fp8 is slower than bf16 here: kernels of the blocks take ") == 0) return text;
+    }
+    return std::string();
+  };
+  CHECK(has(note("profile = \"pytorch-eager\"\n"), "--profile pytorch-compile"));
+  CHECK(note("profile = \"pytorch-compile\"\n").empty());
+  // It is so: the step of the same scenario.
+  const auto step = [](const std::string& fp8) {
+    return forecast(base("strategy = \"ddp\"\nseq_len = 8192\ngpus = 1\nengine = \"formula\"\n"
+                         "profile = \"pytorch-eager\"\n" +
+                         fp8),
+                    {.search_change = false})
+        .report.step_time;
+  };
+  CHECK(step("fp8 = \"torchao-tensorwise\"\n") > step(""));
+}
+
 TEST_CASE("fp8 is faster, both engines agree on it, and the report says so") {
   const std::string common =
       "strategy = \"fsdp2\"\nseq_len = 8192\nmicro_batch = 1\ncheckpointing = \"full\"\n"

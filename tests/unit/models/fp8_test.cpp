@@ -105,6 +105,40 @@ TEST_CASE("Transformer Engine keeps fp8 inputs and weights in place of 16-bit in
   CHECK(full.recomputed_activations == te.saved_activations - bf16.output);
 }
 
+TEST_CASE(
+    "under Transformer Engine selective checkpointing runs again what no fp8 copy stands for") {
+  const LayerWork none = block(Fp8Recipe::te_delayed, false);
+  const LayerWork selective = block(Fp8Recipe::te_delayed, false, Checkpointing::selective);
+  // silu's result, 2 x 2,048 elements of 2 bytes; linears keep their fp8 inputs all the same.
+  CHECK(none.saved_activations - selective.saved_activations == 2 * 2048);
+  CHECK(selective.recomputed_activations == 2 * 2048);
+  REQUIRE(selective.recompute.size() == 1);
+  check(selective.recompute.front(), 2 * 2048, 2 * 2048, 1);
+  // A compiler has one kernel for silu and product, and nothing of it is kept.
+  const LayerWork compiled = block(Fp8Recipe::te_delayed, true, Checkpointing::selective);
+  CHECK(compiled.recompute.empty());
+  CHECK(compiled.saved_activations == block(Fp8Recipe::te_delayed, true).saved_activations);
+  // torchao keeps 16-bit inputs: as without fp8.
+  CHECK(block(Fp8Recipe::torchao_tensorwise, false, Checkpointing::selective).saved_activations ==
+        block(Fp8Recipe::none, false, Checkpointing::selective).saved_activations);
+}
+
+TEST_CASE("a norm whose result a 16-bit linear reads is kept beside the fp8 copies") {
+  // f = 120 is no multiple of 16: gate, up and down stay in 16 bit, and keep what they read.
+  Architecture a = small().architecture;
+  a.ffn_hidden = 120;
+  const auto saved = [&](Fp8Recipe recipe) {
+    Workload w;
+    w.seq_len = 16;
+    w.fp8 = recipe;
+    return work_of(build_model("odd", a), 1, w);
+  };
+  const LayerWork te = saved(Fp8Recipe::te_delayed);
+  // fp8 inputs of q, k, v and o, 4 x 1,024, in place of norm1's result, 2 x 1,024; 12,288 weights.
+  CHECK(te.saved_activations - te.weight_copies - saved(Fp8Recipe::none).saved_activations ==
+        4 * 1024 - 2 * 1024);
+}
+
 TEST_CASE("torchao looks for the largest value, then casts, and casts again for backward") {
   const LayerWork work = block(Fp8Recipe::torchao_tensorwise, true);
   check(find(work.forward, "q_proj.fp8_input"), 2 * 2 * 1024, 1024, 3);
