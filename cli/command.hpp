@@ -46,7 +46,6 @@ extern const Command results_command;
 extern const Command import_command;
 extern const Command tune_command;
 extern const Command serve_command;
-extern const Command import_command;
 
 // Writes to stdout; a closed pipe is no error.
 void print(const std::string& text);

@@ -8,8 +8,8 @@
 #include "base/error.hpp"
 #include "base/toml.hpp"
 #include "cli/command.hpp"
+#include "cli/document_output.hpp"
 #include "cli/scenario_flags.hpp"
-#include "sim/report/html_page.hpp"
 #include "topologies/topology.hpp"
 
 namespace stepcast::cli {
@@ -17,8 +17,8 @@ namespace stepcast::cli {
 namespace {
 
 struct Options {
-  std::string a, b, scenario, report;
-  bool json = false;
+  std::string a, b, scenario;
+  DocumentOutput output{.kind = "compare"};
 };
 
 // A catalog name, or a file that begins as a machine does.
@@ -44,7 +44,7 @@ Scenario side(const std::string& word, bool machine, const Options& options,
 }
 
 int run(const Options& options, const ScenarioFlags& flags) {
-  if (!options.report.empty()) check_report("--report", options.report);
+  options.output.check();
   const bool machine_a = is_machine(options.a), machine_b = is_machine(options.b);
   const Scenario given = flags.read();
   if (machine_a != machine_b) {
@@ -65,8 +65,7 @@ int run(const Options& options, const ScenarioFlags& flags) {
   const StepComparison comparison =
       compare_steps(side(options.a, machine_a, options, flags),
                     side(options.b, machine_b, options, flags), options.a, options.b);
-  if (!options.report.empty()) write_report(options.report, "compare", to_json(comparison));
-  print(options.json ? to_json(comparison) : to_text(comparison));
+  options.output.show(comparison);
   return 0;
 }
 
@@ -76,11 +75,7 @@ Run add(CLI::App& command) {
   command.add_option("a", options->a, "scenario file, or machine")->required();
   command.add_option("b", options->b, "the other one; flags hold for both")->required();
   command.add_option("--scenario", options->scenario, "what two machines run")->option_text("FILE");
-  command.add_flag("--json", options->json, "print JSON, schema stepcast.compare/1")
-      ->group("Output");
-  command.add_option("--report", options->report, "also write it as a page of HTML")
-      ->option_text("FILE")
-      ->group("Output");
+  options->output.add_to(command);
   return [options, flags] { return run(*options, *flags); };
 }
 

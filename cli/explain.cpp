@@ -6,20 +6,20 @@
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
+#include "cli/document_output.hpp"
 #include "cli/scenario_flags.hpp"
-#include "sim/report/html_page.hpp"
 
 namespace stepcast::cli {
 
 namespace {
 
 struct Options {
-  std::string file, report;
-  bool json = false;
+  std::string file;
+  DocumentOutput output{.kind = "explain"};
 };
 
 int run(const Options& options, const ScenarioFlags& flags) {
-  if (!options.report.empty()) check_report("--report", options.report);
+  options.output.check();
   const Scenario scenario = flags.read(options.file);
   if (scenario.params) {
     throw InputError(scenario.where("params"), "a step has a model; accepted: --model");
@@ -28,8 +28,7 @@ int run(const Options& options, const ScenarioFlags& flags) {
     throw InputError(scenario.where("gpu"), "applies to --params only; the machine has the GPU");
   }
   const Explanation explanation = explain(scenario);
-  if (!options.report.empty()) write_report(options.report, "explain", to_json(explanation));
-  print(options.json ? to_json(explanation) : to_text(explanation));
+  options.output.show(explanation);
   if (!explanation.report.fits) throw InfeasibleError(shortage(explanation.report));
   return 0;
 }
@@ -39,11 +38,7 @@ Run add(CLI::App& command) {
   auto flags = std::make_shared<ScenarioFlags>(command);
   command.add_option("scenario", options->file, "scenario file in TOML; flags override it")
       ->option_text("FILE");
-  command.add_flag("--json", options->json, "print JSON, schema stepcast.explain/1")
-      ->group("Output");
-  command.add_option("--report", options->report, "also write it as a page of HTML")
-      ->option_text("FILE")
-      ->group("Output");
+  options->output.add_to(command);
   return [options, flags] { return run(*options, *flags); };
 }
 

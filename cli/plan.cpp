@@ -10,9 +10,10 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/number_text.hpp"
 #include "cli/command.hpp"
+#include "cli/document_output.hpp"
 #include "cli/scenario_flags.hpp"
-#include "sim/report/html_page.hpp"
 
 namespace stepcast::cli {
 
@@ -31,8 +32,7 @@ struct Options {
   std::optional<double> mtbf, checkpoint_gb;
   bool blocking = false;
   int workers = 0;
-  std::string report;
-  bool json = false;
+  DocumentOutput output{.kind = "plan"};
 };
 
 Where flag(const char* name) { return {.file = name, .line = 0, .key = ""}; }
@@ -41,8 +41,8 @@ template <typename Number>
 void in_range(const char* name, Number value, double least, double most) {
   const auto v = static_cast<double>(value);
   if (v >= least && v <= most) return;
-  throw InputError(flag(name),
-                   fmt::format("{} is not accepted; accepted: {} to {}", value, least, most));
+  throw InputError(flag(name), fmt::format("{} is not accepted; accepted: {} to {}", number_text(v),
+                                           number_text(least), number_text(most)));
 }
 
 void check(const Options& o) {
@@ -104,7 +104,7 @@ PlanQuestion question_of(const Options& o, const ScenarioFlags& flags) {
 }
 
 int run(const Options& options, const ScenarioFlags& flags) {
-  if (!options.report.empty()) check_report("--report", options.report);
+  options.output.check();
   PlanQuestion question = question_of(options, flags);
   const bool terminal = isatty(STDERR_FILENO) == 1;
   if (terminal) {
@@ -115,8 +115,7 @@ int run(const Options& options, const ScenarioFlags& flags) {
     };
   }
   const Plan result = plan(question);
-  if (!options.report.empty()) write_report(options.report, "plan", to_json(result));
-  print(options.json ? to_json(result) : to_text(result));
+  options.output.show(result);
   if (result.points.empty()) {
     throw InfeasibleError(
         "no machine holds the model within " +
@@ -187,10 +186,7 @@ Run add(CLI::App& command) {
          "GB/s that the storage takes in all (default 100)", failing);
   number("--simulate-failures", o->runs, "runs of the best plan, event by event", failing);
   number("--seed", o->seed, "of those runs (default 1)", failing);
-  command.add_flag("--json", o->json, "print JSON, schema stepcast.plan/1")->group("Output");
-  command.add_option("--report", o->report, "also write it as a page of HTML")
-      ->option_text("FILE")
-      ->group("Output");
+  o->output.add_to(command);
   return [o, flags] { return run(*o, *flags); };
 }
 
