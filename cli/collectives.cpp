@@ -14,7 +14,7 @@
 #include "sim/collectives/algorithms.hpp"
 #include "sim/collectives/collective_cost.hpp"
 #include "sim/forecast/collective_messages.hpp"
-#include "sim/forecast/places.hpp"
+#include "sim/forecast/placed.hpp"
 #include "sim/forecast/resolve.hpp"
 #include "sim/report/format.hpp"
 
@@ -208,11 +208,7 @@ int answer(const Options& o, Scenario& scenario) {
 
 int run(const Options& o, const ScenarioFlags& flags) {
   Scenario scenario = flags.read();
-  try {
-    return answer(o, scenario);
-  } catch (const InputError& error) {
-    throw at_its_place(scenario, error);
-  }
+  return placed(scenario, [&] { return answer(o, scenario); });
 }
 
 Run add(CLI::App& command) {

@@ -19,7 +19,7 @@
 #include "cli/scenario_flags.hpp"
 #include "sim/collectives/collective_cost.hpp"
 #include "sim/collectives/nccl_tests_log.hpp"
-#include "sim/forecast/places.hpp"
+#include "sim/forecast/placed.hpp"
 #include "sim/forecast/resolve.hpp"
 #include "validate/collectives/errors.hpp"
 
@@ -313,11 +313,7 @@ int compare(const Options& o, const Scenario& scenario) {
 int at_their_place(int (*verb)(const Options&, const Scenario&), const Options& o,
                    const ScenarioFlags& flags) {
   const Scenario scenario = flags.read();
-  try {
-    return verb(o, scenario);
-  } catch (const InputError& error) {
-    throw at_its_place(scenario, error);
-  }
+  return placed(scenario, [&] { return verb(o, scenario); });
 }
 
 void add_log_options(CLI::App& verb, Options& o, bool required) {

@@ -137,7 +137,10 @@ int simulate(const Options& options, const ScenarioFlags& flags) {
   }
   if (!options.report.empty()) check_report("--report", options.report);
 
-  Forecast f = forecast(scenario, {.go_on = options.go_on});
+  const bool all_drawn = options.schedule || options.gantt || !options.trace.file.empty() ||
+                         !options.trace.chakra.empty() || !options.picture.empty() ||
+                         !options.memory_snapshot.empty() || !options.report.empty();
+  Forecast f = forecast(scenario, {.go_on = options.go_on, .whole = all_drawn});
   f.report.notes.insert(f.report.notes.begin(), notes.begin(), notes.end());
   spdlog::info("{}: {} ops a step, {} spans, {} distinct costs", f.schedule.name,
                f.report.ops_per_step, f.timeline.spans.size(), f.costs.costs.size());

@@ -9,6 +9,7 @@
 #include "sim/advise/unit_bytes.hpp"
 #include "sim/forecast/command_line.hpp"
 #include "sim/forecast/fit.hpp"
+#include "sim/forecast/placed.hpp"
 #include "sim/forecast/resolve.hpp"
 #include "sim/memory/closed_form.hpp"
 #include "sim/report/format.hpp"
@@ -283,9 +284,7 @@ void decide_by_level(Advice& advice, const Scenario& scenario, const Resolved& a
   }
 }
 
-}  // namespace
-
-Advice advise(const Scenario& scenario) {
+Advice advice_for(const Scenario& scenario) {
   if (scenario.params) {
     throw InputError(scenario.where("params"),
                      "advice needs a model: its layers, activations and units; `stepcast memory` "
@@ -305,6 +304,12 @@ Advice advise(const Scenario& scenario) {
   advice.checkpointing = scenario.checkpointing.value_or("none");
   decide_by_level(advice, scenario, asked);
   return advice;
+}
+
+}  // namespace
+
+Advice advise(const Scenario& scenario) {
+  return placed(scenario, [&] { return advice_for(scenario); });
 }
 
 }  // namespace stepcast

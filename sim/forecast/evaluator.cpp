@@ -18,7 +18,8 @@
 // two vanish here; the schedule and what rests on it alone do where points differ in rates only.
 //
 // Perturbed steps and first steps run other programs besides, messages have costs of their own:
-// they are whole forecasts, from the same sources.
+// they are whole forecasts, from the same sources. A step of more than 32 micro-batches is two
+// points, of 8 and of 16 as a rule (accumulated.hpp).
 
 #include "sim/forecast/evaluator.hpp"
 
@@ -32,8 +33,10 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "sim/forecast/accumulated.hpp"
 #include "sim/forecast/fit.hpp"
 #include "sim/forecast/forecast_parts.hpp"
+#include "sim/forecast/placed.hpp"
 #include "sim/forecast/scenario_keys.hpp"
 #include "sim/forecast/sources.hpp"
 
@@ -129,6 +132,26 @@ struct Evaluator::Impl {
 
   EvaluatedReport report(const Scenario& s) {
     Resolved r = resolve(s, sources);
+    if (!is_worked_out(r)) return simulated(s, std::move(r), nullptr);
+    SoftwareProfile profile;
+    const auto shorter = [&](int micro_batches) {
+      Scenario few = s;
+      few.accumulation = micro_batches;
+      Resolved resolved = r;
+      resolved.step.accumulation = micro_batches;
+      ShortStep step;
+      EvaluatedReport e = simulated(few, std::move(resolved), &step.busy);
+      step.report = std::move(e.report);
+      profile = std::move(e.profile);
+      return step;
+    };
+    Report report = worked_out(r.step.accumulation, shorter);
+    add_speed(r, report);
+    return {std::move(report), std::move(profile)};
+  }
+
+  // `own`: what its lanes and streams have to do, where somebody asks.
+  EvaluatedReport simulated(const Scenario& s, Resolved r, Busy* own) {
     std::shared_ptr<NodeSearches>& of_machine = searches[scenario_path(s, "cluster", *s.cluster)];
     if (!of_machine) of_machine = make_node_searches();
     r.collectives.searches = of_machine;
@@ -144,14 +167,17 @@ struct Evaluator::Impl {
     Report report = report_of(r, known.schedule, costs, timeline, answers, known.memory);
     add_stragglers(r, known.schedule, costs, report);
     add_reserved(known, r, timeline, report.memory);
+    if (own != nullptr) *own = busy(known.schedule, costs);
     report.fits = fits(report.memory, report.capacity);
     return {std::move(report), std::move(r.profile)};
   }
 
   Bytes memory_peak(const Scenario& s) {
-    const Resolved r = resolve(s, sources);
+    Resolved r = resolve(s, sources);
+    Scenario few = s;
+    if (is_worked_out(r)) few.accumulation = r.step.accumulation = enough_for_memory;
     Bytes peak = 0;
-    for (const RoleMemory& role : schedule_of(s, r).memory) peak = std::max(peak, role.peak);
+    for (const RoleMemory& role : schedule_of(few, r).memory) peak = std::max(peak, role.peak);
     return peak;
   }
 
@@ -208,19 +234,11 @@ Evaluator::Evaluator() : impl_(std::make_unique<Impl>()) {}
 Evaluator::~Evaluator() = default;
 
 EvaluatedReport Evaluator::report(const Scenario& scenario) {
-  try {
-    return impl_->report(scenario);
-  } catch (const InputError& error) {
-    throw at_its_place(scenario, error);
-  }
+  return placed(scenario, [&] { return impl_->report(scenario); });
 }
 
 Bytes Evaluator::memory_peak(const Scenario& scenario) {
-  try {
-    return impl_->memory_peak(scenario);
-  } catch (const InputError& error) {
-    throw at_its_place(scenario, error);
-  }
+  return placed(scenario, [&] { return impl_->memory_peak(scenario); });
 }
 
 Evaluation Evaluator::evaluate(const Scenario& scenario) {

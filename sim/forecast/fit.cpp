@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/error.hpp"
+#include "sim/forecast/accumulated.hpp"
 #include "sim/forecast/forecast.hpp"
 
 namespace stepcast {
@@ -29,6 +30,7 @@ bool scenario_fits(const Scenario& scenario) {
     Resolved r = resolve(scenario);
     r.perturbations.clear();  // they cost time, not memory
     if (r.engine == "messages") r.engine = "formula";
+    if (is_worked_out(r)) r.step.accumulation = enough_for_memory;
     const Bytes capacity = r.cluster.machine.gpu.memory_bytes;
     const std::vector<RoleMemory> roles = memory_of_roles(r, build_schedule(r.step));
     if (!fits(roles, capacity)) return false;

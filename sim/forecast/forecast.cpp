@@ -9,10 +9,12 @@
 
 #include "base/error.hpp"
 #include "sim/engines/engine.hpp"
+#include "sim/forecast/accumulated.hpp"
 #include "sim/forecast/bind.hpp"
 #include "sim/forecast/fit.hpp"
 #include "sim/forecast/forecast_parts.hpp"
 #include "sim/forecast/interval.hpp"
+#include "sim/forecast/placed.hpp"
 #include "sim/forecast/step_by_messages.hpp"
 #include "sim/forecast/stragglers.hpp"
 #include "sim/strategies/ddp/unused.hpp"
@@ -67,6 +69,8 @@ void describe(const Resolved& r, Report& report) {
   report.experts = step.model.architecture.experts;
 }
 
+}  // namespace
+
 void add_speed(const Resolved& r, Report& report) {
   const TrainingStep& step = r.step;
   const Workload& w = step.workload;
@@ -92,6 +96,8 @@ void add_speed(const Resolved& r, Report& report) {
   report.mfu = report.tflops_per_gpu / report.peak_tflops;
   report.hfu = report.hardware_tflops_per_gpu / report.peak_tflops;
 }
+
+namespace {
 
 // The StepProgram of this name, or -1.
 int program_named(const Schedule& schedule, const char* name) {
@@ -254,35 +260,35 @@ Forecast forecast(Resolved resolved) {
   return f;
 }
 
-// The strategies name a key without knowing where it was said ("wrap: ..."); the scenario does.
-InputError at_its_place(const Scenario& scenario, const InputError& error) {
-  const std::string text = error.what();
-  const std::size_t colon = text.find(": ");
-  if (colon == std::string::npos) return error;
-  const std::string key = text.substr(0, text.find(' ') < colon ? text.find(' ') : colon);
-  if (scenario.said.find(key) != scenario.said.end()) {
-    return {scenario.where(key), text.substr(colon + 2)};
-  }
-  // A default that another key brought.
-  if (key == "wrap_min_params" && scenario.said.find("wrap") != scenario.said.end()) {
-    return {scenario.where("wrap"), text};
-  }
-  // A key that nobody said, nodes from gpus say: the flag that would.
-  bool known = false;
-  visit_scenario(scenario, [&](const KeyInfo& each, const auto&) { known |= key == each.name; });
-  if (known) return {scenario.where(key), text.substr(colon + 2)};
-  return error;
+namespace {
+
+// The schedule and the timeline are those of the longest of the steps that were run.
+Forecast of_few_micro_batches(const Resolved& resolved) {
+  Forecast f;
+  const auto shorter = [&](int micro_batches) {
+    Resolved r = resolved;
+    r.step.accumulation = micro_batches;
+    f = forecast(std::move(r));
+    ShortStep step{f.report, busy(f.schedule, f.costs)};
+    step.report.notes.pop_back();  // of the interval
+    return step;
+  };
+  f.report = worked_out(resolved.step.accumulation, shorter);
+  f.resolved.step.accumulation = resolved.step.accumulation;
+  add_speed(f.resolved, f.report);
+  f.report.notes.push_back(words(interval_of(f.report, f.resolved.profile)));
+  return f;
 }
 
+}  // namespace
+
 Forecast forecast(const Scenario& scenario, const ForecastOptions& options) {
-  Forecast f;
-  try {
+  Forecast f = placed(scenario, [&] {
     Resolved resolved = resolve(scenario);
     resolved.go_on = options.go_on;
-    f = forecast(std::move(resolved));
-  } catch (const InputError& error) {
-    throw at_its_place(scenario, error);
-  }
+    const bool few_are_enough = !options.whole && is_worked_out(resolved);
+    return few_are_enough ? of_few_micro_batches(resolved) : forecast(std::move(resolved));
+  });
   if (!f.report.fits && options.search_change) {
     f.report.smallest_change = change_of_allocator(f.resolved, f.schedule, f.timeline, f.memory);
     if (f.report.smallest_change.empty()) {

@@ -36,6 +36,9 @@ struct ForecastOptions {
   // When the step does not fit, look for the smallest change that does (a few more schedules).
   bool search_change = true;
   bool go_on = false;  // by messages with more than 64 ranks too
+  // Schedule, timeline and memory of all micro-batches. Otherwise they may be those of fewer, and
+  // the report is worked out (accumulated.hpp).
+  bool whole = true;
 };
 
 // Throws InputError. A step that does not fit is a Forecast with report.fits == false.

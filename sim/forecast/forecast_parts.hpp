@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "sim/engines/engine.hpp"
 #include "sim/forecast/forecast.hpp"
-#include "sim/forecast/places.hpp"
+#include "sim/forecast/placed.hpp"
 
 namespace stepcast {
 
@@ -23,6 +23,9 @@ Timeline run_reported_step(const Resolved& resolved, const Schedule& schedule,
 Report report_of(const Resolved& resolved, const Schedule& schedule, const CostTable& costs,
                  const Timeline& timeline, const Collectives& collectives,
                  std::vector<RoleMemory> memory);
+
+// Samples and operations a second of a report whose step time is known.
+void add_speed(const Resolved& resolved, Report& report);
 
 // What ranks that differ lose, added to step and split; not of a run, whose ranks did differ.
 void add_stragglers(const Resolved& resolved, const Schedule& schedule, const CostTable& costs,

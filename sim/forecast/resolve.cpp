@@ -6,8 +6,9 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/number_text.hpp"
 #include "sim/calibration/calibration.hpp"
-#include "sim/forecast/places.hpp"
+#include "sim/forecast/placed.hpp"
 #include "sim/forecast/resolve_fp8.hpp"
 #include "sim/forecast/resolve_strategy.hpp"
 #include "sim/forecast/sources.hpp"
@@ -214,16 +215,16 @@ void check_sizes(const Scenario& s, const Workload& workload, const Model& model
   const auto b = static_cast<double>(workload.micro_batch);
   const auto n = static_cast<double>(workload.seq_len);
   if (b * n > 1e9) {
-    throw InputError(
-        s.where(s.micro_batch ? "micro_batch" : "seq_len"),
-        fmt::format("{:.0f} tokens a micro-batch are not accepted; accepted: at most 1e9", b * n));
+    throw InputError(s.where(s.micro_batch ? "micro_batch" : "seq_len"),
+                     fmt::format("{} tokens a micro-batch are not accepted; accepted: at most 1e9",
+                                 number_text(b * n)));
   }
   const double scores = b * static_cast<double>(model.architecture.heads) * n * n;
   if (!s.fused_attention.value_or(true) && scores > 1e15) {
     throw InputError(s.where("fused_attention"),
-                     fmt::format("{:.0f} attention scores a layer are not accepted; accepted: at "
+                     fmt::format("{} attention scores a layer are not accepted; accepted: at "
                                  "most 1e15",
-                                 scores));
+                                 number_text(scores)));
   }
 }
 
@@ -309,12 +310,9 @@ Cluster resolve_cluster(const Scenario& s, Sources& sources) {
   options.gpudirect_rdma = s.gpudirect_rdma;
   options.nic_gbps = s.nic_gbps;
   options.network = s.network;
-  Machine machine = sources.machine(scenario_path(s, "cluster", *s.cluster));
-  try {
-    return make_cluster(std::move(machine), options);
-  } catch (const InputError& error) {
-    throw at_its_place(s, error);
-  }
+  return placed(s, [&] {
+    return make_cluster(sources.machine(scenario_path(s, "cluster", *s.cluster)), options);
+  });
 }
 
 CollectiveOptions resolve_collectives(const Scenario& s) {
@@ -335,12 +333,9 @@ CollectiveOptions resolve_collectives(const Scenario& s, Sources& sources) {
   return options;
 }
 
-Resolved resolve(const Scenario& s) {
-  Sources sources;
-  return resolve(s, sources);
-}
+namespace {
 
-Resolved resolve(const Scenario& s, Sources& sources) {
+Resolved resolved(const Scenario& s, Sources& sources) {
   check_ranges(s);
   Resolved r;
   if (!s.model) {
@@ -393,6 +388,17 @@ Resolved resolve(const Scenario& s, Sources& sources) {
   resolve_strategy_options(s, strategy, r);
   share_model(r);
   return r;
+}
+
+}  // namespace
+
+Resolved resolve(const Scenario& s) {
+  Sources sources;
+  return resolve(s, sources);
+}
+
+Resolved resolve(const Scenario& s, Sources& sources) {
+  return placed(s, [&] { return resolved(s, sources); });
 }
 
 }  // namespace stepcast

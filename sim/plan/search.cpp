@@ -29,7 +29,7 @@ struct Searcher::Sized {
 std::int64_t accumulation_for(double global_batch, std::int64_t micro_batch, std::int64_t gpus) {
   const double of_one = static_cast<double>(micro_batch) * static_cast<double>(gpus);
   const double times = std::floor(global_batch / of_one * (1 + 1e-12));
-  return static_cast<std::int64_t>(std::min(times, static_cast<double>(most_accumulation)));
+  return static_cast<std::int64_t>(times);
 }
 
 // By what the replay depends on. What a strategy refuses here (a GPU without the dtype, a world
@@ -69,6 +69,7 @@ std::vector<Choice> Searcher::choices(const std::string& machine, const Choice& 
     if (space_.global_batch > 0) {
       const std::int64_t fills = accumulation_for(space_.global_batch, b, gpus);
       if (fills < c.accumulation) break;
+      if (!space_.asked.accumulation && fills > most_accumulation) continue;
       if (!space_.asked.accumulation) c.accumulation = fills;
     }
     ++result.counts.configurations;
@@ -160,7 +161,10 @@ MachineSearch Searcher::search(const std::string& name, std::int32_t index) {
   } else if (result.best.empty() && !refusal.empty()) {
     result.why_not = refusal;
   } else if (result.best.empty() && result.least_peak == 0) {
-    result.why_not = "no configuration keeps to the global batch, or the GPU has no such dtype";
+    result.why_not = fmt::format(
+        "no configuration keeps to the global batch with 1 to {} micro-batches, or the GPU has no "
+        "such dtype",
+        most_accumulation);
   } else if (result.best.empty()) {
     result.why_not = fmt::format("does not fit: at least {} of {}, with {} of it to stay free",
                                  human_gib(result.least_peak), human_gib(result.capacity),

@@ -45,6 +45,12 @@ std::vector<TrafficLine> traffic_lines(const std::vector<CollectiveRow>& rows) {
   return lines;
 }
 
+// In five characters, whatever accumulation makes of it: "32000", "448k", "2.0M".
+std::string calls_words(int calls) {
+  if (calls < 100'000) return std::to_string(calls);
+  return calls < 1'000'000 ? fmt::format("{}k", calls / 1000) : fmt::format("{:.1f}M", calls / 1e6);
+}
+
 // The tensors would fit, their blocks do not.
 bool fragmented(const RoleMemory& role) {
   return role.reserved && !role.reserved->out_of_memory.empty();
@@ -193,7 +199,8 @@ class Page {
     constexpr std::size_t shown = 6;
     for (std::size_t i = 0; i < std::min(shown, lines.size()); ++i) {
       const TrafficLine& l = lines[i];
-      line("  {:<14}{:>7}{:>6}{:>10}{:>13}{:>15}  {:<19}{:>11}", l.kind, l.ranks, l.calls, l.size,
+      line("  {:<14}{:>7}{:>6}{:>10}{:>13}{:>15}  {:<19}{:>11}", l.kind, l.ranks, calls_words(l.calls),
+           l.size,
            human_bytes(l.intra), human_bytes(l.inter), l.choice,
            fmt::format("{:.1f} GB/s", l.busbw_sum / l.calls));
     }
@@ -205,7 +212,7 @@ class Page {
         rest.inter += lines[i].inter;
       }
       line("  {:<14}{:>7}{:>6}{:>10}{:>13}{:>15}", fmt::format("{} more", lines.size() - shown), "",
-           rest.calls, "", human_bytes(rest.intra), human_bytes(rest.inter));
+           calls_words(rest.calls), "", human_bytes(rest.intra), human_bytes(rest.inter));
     }
     blank();
   }

@@ -39,7 +39,7 @@ TEST_CASE("wrong plans are refused in one line that says what is accepted") {
       {plan, {"--tokens", "nothing says how much to train", "--deadline"}},
       {plan + "--tokens 0", {"--tokens", "0 is not accepted", "above 0"}},
       {plan + "--tokens nan", {"--tokens", "nan"}},
-      {plan + "--tokens 1e99", {"--tokens", "1e+99"}},
+      {plan + "--tokens 1e99", {"--tokens", "1e99"}},
       {plan + "--images 1e9", {"--images", "takes tokens"}},
       {plan + "--budget -3", {"--budget", "-3"}},
       {good + "--images 5", {"--images", "one of the two"}},

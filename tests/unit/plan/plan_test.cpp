@@ -230,3 +230,35 @@ TEST_CASE("questions that contradict themselves are refused with what is accepte
   q.rank = Rank::amount;
   CHECK(refusal(q).find("--rank") == 0);
 }
+
+TEST_CASE("a batch of thousands of micro-batches is planned as simulate works it out, at once") {
+  PlanQuestion q =
+      question("model = \"gpt2\"\nseq_len = 1024\nmicro_batch = 1\n", 1e12, {"aws-p4d"}, 1);
+  q.global_batch_tokens = 1e7;  // 9,765 sequences on 8 GPUs: 1,220 micro-batches of 1
+  const Plan p = plan(q);
+  REQUIRE(p.points.size() == 1);
+  const PlanPoint& point = p.points.front();
+  CHECK(point.trial.choice.accumulation == 1220);
+  const Scenario s = scenario_of(p.asked.scenario, point.trial.choice, point.machine);
+  CHECK(forecast(s, {.whole = false}).report.step_time == point.trial.step);
+  // More micro-batches than a scenario may have are no configuration.
+  q.global_batch_tokens = 8.0 * 1024 * 32001;
+  CHECK(plan(q).points.empty());
+}
+
+TEST_CASE("a batch that is more than all training is refused with both numbers") {
+  PlanQuestion q = question("model = \"gpt2\"\nseq_len = 1024\n", 1e9, {"dgx-h100"}, 1);
+  q.global_batch_tokens = 2e9;
+  CHECK(refusal(q) ==
+        "--global-batch-tokens: 2e9 is more than all that is trained on, 1e9 tokens; accepted: up "
+        "to 1e9");
+  q.global_batch_tokens.reset();
+  q.global_batch_samples = 1e6;
+  CHECK(refusal(q) ==
+        "--global-batch-samples: 1000000 is more than all that is trained on, 1e9 tokens; "
+        "accepted: up to 976562");
+  q.global_batch_samples = 4;
+  CHECK(refusal(q) ==
+        "--global-batch-samples: 4 is less than one step of the smallest cluster: 8 GPUs take 8 "
+        "samples; accepted: from 8");
+}
