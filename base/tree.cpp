@@ -139,6 +139,11 @@ Value plain_scalar(std::string word, int line) {
   return value;
 }
 
+bool is_blank(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  return first_line(text).empty();
+}
+
 ParsedValue parse_value(const std::string& text, const std::string& file) {
   if (text.size() > most_bytes) {
     throw InputError(

@@ -64,6 +64,9 @@ inline constexpr std::size_t most_values = 200'000;
 
 ParsedValue parse_value(const std::string& text, const std::string& file);
 
+// Whether there is nothing in it but blank lines and remarks; parse_value() refuses that.
+bool is_blank(std::string_view text);
+
 // The three syntaxes, each in its file.
 Value parse_json(const std::string& text, const std::string& file);
 Value parse_yaml(const std::string& text, const std::string& file);

@@ -162,6 +162,7 @@ Combined combine(const std::vector<Job>& jobs, const Scenario& flags,
   const bool replaced = !chosen.empty() && !theirs.empty() && chosen != theirs;
   if (!replaced) refuse_two_strategies(jobs, best);
   for (const Job& job : jobs) {
+    facts.files.push_back(job.file);
     all.notes.push_back(
         fmt::format("{} is read as {} ({})", job.file, to_string(job.kind), job.syntax));
   }
@@ -244,8 +245,7 @@ Combined combine(const std::vector<Job>& jobs, const Scenario& flags,
         first = &asked;
         sentence = asked.sentence;
       } else {
-        sentence +=
-            fmt::format("; {} (line {}): {}", asked.where.key, asked.where.line, asked.sentence);
+        sentence += std::string("; ") + InputError(asked.where, asked.sentence).what();
       }
     }
     if (first != nullptr) throw InputError(first->where, sentence);

@@ -108,17 +108,36 @@ void refuse_what_is_ours(const Value& root, const std::string& file) {
                    "is a scenario of stepcast's own; give it as the scenario, without --from");
 }
 
-[[noreturn]] void unknown_kind(const std::string& what, const std::string& file) {
-  throw InputError({.file = file, .line = 0, .key = ""},
-                   what +
-                       "; accepted: DeepSpeed, accelerate, Trainer, LLaMA-Factory, axolotl, "
-                       "torchtitan, llm-foundry, Lightning, litgpt, nanotron, GPT-NeoX, or a "
-                       "Hugging Face config.json");
+// An empty file has no syntax but that of its name.
+Syntax syntax_of_name(const std::string& file, Syntax otherwise) {
+  const std::string ending = std::filesystem::path(file).extension().string();
+  if (ending == ".toml") return Syntax::toml;
+  if (ending == ".json") return Syntax::json;
+  if (ending == ".yaml" || ending == ".yml") return Syntax::yaml;
+  return otherwise;
+}
+
+// Who writes files in it.
+const char* kinds_in(Syntax syntax) {
+  switch (syntax) {
+    case Syntax::toml: return "torchtitan";
+    case Syntax::json:
+      return "DeepSpeed, accelerate, Trainer, LLaMA-Factory, torchtitan (TOML), or a Hugging Face "
+             "config.json";
+    case Syntax::yaml: break;
+  }
+  return "accelerate, Trainer, LLaMA-Factory, axolotl, llm-foundry, Lightning, litgpt, nanotron, "
+         "GPT-NeoX, torchtitan (TOML), DeepSpeed (JSON), or a Hugging Face config.json";
 }
 
 [[noreturn]] void unknown_kind(const ParsedValue& parsed, const std::string& file) {
-  if (parsed.root.is_null()) unknown_kind("is empty", file);
-  unknown_kind(std::string(to_string(parsed.syntax)) + " of no known kind", file);
+  const bool empty = parsed.root.is_null() || (parsed.root.is_map() && parsed.root.entries.empty());
+  const Syntax syntax = empty ? syntax_of_name(file, parsed.syntax) : parsed.syntax;
+  throw InputError(
+      {.file = file, .line = 0, .key = ""},
+      fmt::format("{}; accepted: {} of {}",
+                  empty ? "says nothing" : fmt::format("is {} of no known kind", to_string(syntax)),
+                  to_string(syntax), kinds_in(syntax)));
 }
 
 // A file that is nothing but FSDP's settings: what the Trainer takes as --fsdp_config.
@@ -133,7 +152,7 @@ Value as_fsdp_config(const Value& root) {
 }  // namespace
 
 Job parse_job(const std::string& text, const std::string& file) {
-  if (text.find_first_not_of(" \t\r\n") == std::string::npos) unknown_kind("is empty", file);
+  if (is_blank(text)) unknown_kind({}, file);
   ParsedValue parsed = parse_value(text, file);
   if (!parsed.root.is_map()) unknown_kind(parsed, file);
   const Keys keys{parsed.root};

@@ -7,6 +7,7 @@
 namespace stepcast::jobs {
 
 struct Facts {
+  std::vector<std::string> files;  // their names
   std::optional<Fact<std::int64_t>> micro_batch, accumulation, global_batch, world, replicas;
   std::string batch_words = "global batch";
   std::optional<Fact<std::string>> model, dtype;

@@ -99,10 +99,10 @@ void settle_model(const Facts& facts, Combined& all) {
         "config.json or a model's TOML",
         words_of_sizes(facts));
   } else {
-    asked.where = {.file = "--model", .line = 0, .key = ""};
+    asked.where = {.file = fmt::format("{}", fmt::join(facts.files, ", ")), .line = 0, .key = ""};
     asked.sentence =
-        "the files name no model; `stepcast list models` names those that are known, "
-        "and a config.json is one";
+        "names no model; accepted: --model with a name of `stepcast list models` or with its "
+        "config.json, or that config.json as another --from";
   }
   all.asked.push_back(asked);
 }

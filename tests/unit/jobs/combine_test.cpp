@@ -10,7 +10,6 @@ using namespace stepcast::test;
 
 namespace {
 
-using Word = std::optional<std::string>;
 using Count = std::optional<std::int64_t>;
 
 jobs::Combined together(const std::string& a, const std::string& b, const Scenario& flags = {}) {
@@ -78,7 +77,7 @@ TEST_CASE("what auto leaves to the Trainer is asked for, all of it in one line")
   const std::string asked = message(auto_sizes, flags_of("model = \"llama-3-8b\"\n"));
   CHECK(has(asked, "job:1: train_micro_batch_size_per_gpu: \"auto\" is the Trainer's"));
   CHECK(has(asked, "--micro-batch"));
-  CHECK(has(asked, "bf16.enabled (line 2)"));
+  CHECK(has(asked, "; job:2: bf16.enabled: "));
   CHECK(message(auto_sizes, flags_of("model = \"llama-3-8b\"\nmicro_batch = 1\n"
                                      "precision = \"bf16-master\"\n"))
             .empty());
@@ -163,4 +162,29 @@ TEST_CASE("a value that is cut within a character still makes a scenario that ca
   const jobs::Combined c =
       combined("model_name_or_path: " + name + "\noutput_dir: x\noptim: a" + name + "\n", {}, true);
   CHECK(parse_scenario(jobs::scenario_text(c), "again").micro_batch == Count(8));
+}
+
+TEST_CASE(
+    "what the files leave out, and a cluster that they do not fit, is said with their names") {
+  const auto refused = [](const std::string& processes, const Scenario& flags) {
+    try {
+      jobs::combine(
+          {jobs::parse_job("distributed_type: MULTI_GPU\nnum_machines: 1\n" + processes,
+                           "acc.yaml"),
+           jobs::parse_job("output_dir: x\nper_device_train_batch_size: 1\n", "args.yaml")},
+          flags, {});
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("not refused");
+  };
+  CHECK(has(refused("", {}), "acc.yaml, args.yaml: names no model; accepted: --model with a name"));
+  CHECK(has(message("distributed_type: MULTI_GPU\nmixed_precision: bf16\n", {}),
+            "job: names no model; accepted: --model"));
+  // 8 processes of the file on a machine of two GPUs.
+  const Scenario flags = flags_of("model = \"gpt2\"\ncluster = \"rtx-3090-2x\"\n");
+  const std::string small = refused("num_processes: 8\n", flags);
+  CAPTURE(small);
+  CHECK(small.find("acc.yaml:3: num_processes: nodes: rtx-3090-2x has no NIC") == 0);
+  CHECK(has(small, "accepted: "));
 }

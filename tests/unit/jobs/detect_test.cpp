@@ -38,10 +38,36 @@ TEST_CASE("a file's kind is told by what stands in it") {
 }
 
 TEST_CASE("files of no known kind and stepcast's own scenarios are refused with what to do") {
-  CHECK(test::has(test::refusal("hello: world\n"), "of no known kind; accepted: DeepSpeed"));
+  CHECK(test::has(test::refusal("hello: world\n"),
+                  "is YAML of no known kind; accepted: YAML of accelerate"));
+  CHECK(test::has(test::refusal("{\"hello\": 1}"),
+                  "is JSON of no known kind; accepted: JSON of DeepSpeed"));
+  CHECK(test::has(test::refusal("[hello]\nworld = 1\n"),
+                  "is TOML of no known kind; accepted: TOML of torchtitan"));
   CHECK(test::has(test::refusal("- a\n- b\n"), "of no known kind"));
   CHECK(test::has(test::refusal("just words"), "of no known kind"));
   CHECK(test::has(test::refusal("model = \"gpt2\"\ncluster = \"dgx-h100\"\n"), "without --from"));
+}
+
+TEST_CASE("a file that says nothing is told what its ending may hold") {
+  const auto refusal = [](const std::string& text, const std::string& file) {
+    try {
+      parse_job(text, file);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("not refused");
+  };
+  for (const char* nothing : {"", "\n\n", "# a remark\n", "\xEF\xBB\xBF"}) {
+    CAPTURE(nothing);
+    CHECK(refusal(nothing, "job.toml") == "job.toml: says nothing; accepted: TOML of torchtitan");
+    CHECK(refusal(nothing, "ds.json").find("ds.json: says nothing; accepted: JSON of DeepSpeed") ==
+          0);
+    CHECK(refusal(nothing, "a.yaml").find("a.yaml: says nothing; accepted: YAML of accelerate") ==
+          0);
+  }
+  CHECK(refusal("{}", "ds.json").find("ds.json: says nothing; accepted: JSON of DeepSpeed") == 0);
+  CHECK(refusal("---\n", "a.yml").find("a.yml: says nothing; accepted: YAML of") == 0);
 }
 
 TEST_CASE("models are found by the names of the hub and of torchtitan") {
