@@ -36,7 +36,6 @@ struct Names {
   Name attention_dropout{"attention_dropout"};
   Name attention_dropout_backward{"attention_dropout.backward"};
   Name dropout{"dropout"}, dropout_backward{"dropout.backward"};
-  Name activation{"activation"}, activation_backward{"activation.backward"};
   Name residual{"residual_add"}, add_gradients{"grad_add"}, enter_branch{"branch_grad_cast"};
 };
 
@@ -338,8 +337,7 @@ class Block {
     if (!fp8.for_inner) {
       list.push_back(activation_forward(z_));
     } else if (has_gated_mlp(a_.family) && !fused_) {
-      const std::int64_t inner = inner_elements(z_);
-      list.push_back(elementwise(z_, names().activation, inner, inner));
+      list.push_back(silu_forward(z_));
     }
   }
 
@@ -377,30 +375,6 @@ class Block {
 };
 
 }  // namespace
-
-// SwiGLU: silu (1 read, 1 written), product (2, 1), together (2, 1); GELU: (1, 1).
-Kernel activation_forward(const Sizes& z) {
-  const std::int64_t inner = inner_elements(z);
-  if (!has_gated_mlp(z.architecture->family)) {
-    return elementwise(z, names().activation, inner, inner);
-  }
-  return z.workload->fused_elementwise
-             ? elementwise(z, names().activation, 2 * inner, inner)
-             : elementwise(z, names().activation, 3 * inner, 2 * inner, 2);
-}
-
-// SwiGLU: the product's two gradients (2, 1 each), silu's (2, 1); together gradient, gate and up
-// in, two gradients out. GELU: (2, 1). The up projection's gradients come before silu's, which the
-// single kernel leaves out: no parameter waits longer for it than one elementwise kernel.
-Kernel activation_backward(const Sizes& z) {
-  const std::int64_t inner = inner_elements(z);
-  if (!has_gated_mlp(z.architecture->family)) {
-    return elementwise(z, names().activation_backward, 2 * inner, inner);
-  }
-  return z.workload->fused_elementwise
-             ? elementwise(z, names().activation_backward, 3 * inner, 2 * inner)
-             : elementwise(z, names().activation_backward, 6 * inner, 3 * inner, 3);
-}
 
 Fp8Bytes fp8_bytes_of_block(const Sizes& sizes) { return Block(sizes).fp8_bytes(); }
 

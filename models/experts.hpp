@@ -35,8 +35,9 @@ std::int64_t inner_elements(const Sizes& sizes);
 // experts' results, the router's probabilities, choices and weights. 0 for a dense MLP.
 Bytes experts_kept(const Sizes& sizes);
 
-// SwiGLU or GELU over the inner elements (block_work.cpp has the counts).
+// SwiGLU or GELU over the inner elements (activation_work.cpp).
 Kernel activation_forward(const Sizes& sizes);
+Kernel silu_forward(const Sizes& sizes);  // of a SwiGLU, without the product
 Kernel activation_backward(const Sizes& sizes);
 
 }  // namespace stepcast
