@@ -26,6 +26,7 @@
 //
 // Tested by tests/unit/forecast/accumulated_test.cpp: against the whole step, within 0.1 %.
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 

@@ -199,9 +199,8 @@ class Page {
     constexpr std::size_t shown = 6;
     for (std::size_t i = 0; i < std::min(shown, lines.size()); ++i) {
       const TrafficLine& l = lines[i];
-      line("  {:<14}{:>7}{:>6}{:>10}{:>13}{:>15}  {:<19}{:>11}", l.kind, l.ranks, calls_words(l.calls),
-           l.size,
-           human_bytes(l.intra), human_bytes(l.inter), l.choice,
+      line("  {:<14}{:>7}{:>6}{:>10}{:>13}{:>15}  {:<19}{:>11}", l.kind, l.ranks,
+           calls_words(l.calls), l.size, human_bytes(l.intra), human_bytes(l.inter), l.choice,
            fmt::format("{:.1f} GB/s", l.busbw_sum / l.calls));
     }
     if (lines.size() > shown) {
