@@ -1,6 +1,7 @@
 // What is given beside a log of nccl-tests (--log-op, --log-ranks, --log-nodes) and what the log
 // says of itself; sizes that were measured more than once.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "base/error.hpp"
 #include "sim/collectives/nccl_tests_log.hpp"
@@ -28,9 +29,8 @@ std::string devices(int ranks, int hosts, const std::string& name = "host",
                     const std::string& gpu = "NVIDIA H100 80GB HBM3") {
   std::string text = "# nThread 1 nGpus 1 minBytes 8 maxBytes 128\n";
   for (int r = 0; r < ranks; ++r) {
-    text += "#  Rank  " + std::to_string(r) + " Group  0 Pid   100 on " + name +
-            (hosts > 1 ? std::to_string(r * hosts / ranks) : "") + " device  0 [0x1a] " + gpu +
-            "\n";
+    const std::string host = hosts > 1 ? name + std::to_string(r * hosts / ranks) : name;
+    text += fmt::format("#  Rank  {} Group  0 Pid   100 on {} device  0 [0x1a] {}\n", r, host, gpu);
   }
   return text;
 }
