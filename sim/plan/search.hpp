@@ -14,7 +14,7 @@
 // left to larger micro-batches and clusters.
 //
 // Example: 30 machines x 7 sizes x 5 strategies x 3 levels: 3,150 questions of memory, twice as
-// many steps at most; about 4 s of processor time. Tested by tests/unit/plan/plan_test.cpp,
+// many steps at most; about 7 s of processor time. Tested by tests/unit/plan/plan_test.cpp,
 // against trying everything.
 
 #include <cstdint>
