@@ -37,10 +37,13 @@ TEST_CASE("a cluster that cannot be is refused at the line that says so") {
 }
 
 TEST_CASE("where a key follows from another, the other's line is named") {
-  // Eight GPUs are four nodes of two, and this machine has no NIC.
+  // Eight GPUs of a machine of two are four nodes, which nobody said.
+  const Scenario s = parse_scenario("model = \"gpt2\"\ngpus = 8\n", "job.toml");
+  CHECK(std::string(at_its_place(s, InputError("nodes: 4 are too many")).what()) ==
+        "job.toml:2: gpus: nodes: 4 are too many");
   const std::string text =
       resolving("strategy = \"ddp\"\nmodel = \"gpt2\"\ncluster = \"rtx-3090-2x\"\ngpus = 8\n");
-  CHECK(text.find("job.toml:4: gpus: nodes: ") == 0);
+  CHECK(text.find("job.toml:4: gpus: rtx-3090-2x has no NIC") == 0);
 }
 
 TEST_CASE("an error that has its place, or a key that nobody said, stays as it is") {

@@ -185,6 +185,6 @@ TEST_CASE(
   const Scenario flags = flags_of("model = \"gpt2\"\ncluster = \"rtx-3090-2x\"\n");
   const std::string small = refused("num_processes: 8\n", flags);
   CAPTURE(small);
-  CHECK(small.find("acc.yaml:3: num_processes: nodes: rtx-3090-2x has no NIC") == 0);
+  CHECK(small.find("acc.yaml:3: num_processes: rtx-3090-2x has no NIC") == 0);
   CHECK(has(small, "accepted: "));
 }
