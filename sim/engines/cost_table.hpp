@@ -9,6 +9,7 @@
 // longer than the segment alone: a segment that keeps the NIC busy for 1 ms takes at least 1 ms.
 // Tested by tests/unit/engines.
 
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -35,12 +36,18 @@ struct Segment {
   Range demands;  // into CostTable::demands
 };
 
+// What a kernel is to a software profile, which has a rate for each but convolutions: they run at
+// that of products. The optimizer's kernels are memory.
+enum class Rate : std::uint8_t { gemm, convolution, attention, memory, head };
+using SecondsByRate = std::array<Seconds, 5>;  // indexed by Rate
+
 struct OpCost {
   Range segments;    // into CostTable::segments; none for host ops
   Seconds solo = 0;  // sum over segments
   Seconds host = 0;  // the lane is busy this long issuing it (launches, or the host work)
   Provenance provenance = Provenance::assumed;
-  Name detail;  // for the report: "Ring/Simple 24ch", "roofline", ...
+  Name detail;              // for the report: "Ring/Simple 24ch", "roofline", ...
+  SecondsByRate by_rate{};  // of the kernels as they were bound; only their proportion counts
 };
 
 class CostTable {

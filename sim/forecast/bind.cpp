@@ -96,14 +96,29 @@ class Binder {
     return schedule_.lanes.empty() ? 1 : schedule_.lanes[static_cast<std::size_t>(op.lane)].sharers;
   }
 
+  bool of_head(const Op& op) const {
+    static const Name head("head");
+    return op.phase == Phase::loss ||
+           (op.unit >= 0 && schedule_.units[static_cast<std::size_t>(op.unit)] == head);
+  }
+
   // The profile's word on the time of an op's kernels, beside what they are.
   double slowness(const Op& op) const {
-    static const Name head("head");
     if (op.phase == Phase::optimizer) return 1 / profile_.optimizer_efficiency;
-    const bool of_head =
-        op.phase == Phase::loss ||
-        (op.unit >= 0 && schedule_.units[static_cast<std::size_t>(op.unit)] == head);
-    return of_head ? 1 / profile_.head_efficiency : 1;
+    return of_head(op) ? 1 / profile_.head_efficiency : 1;
+  }
+
+  Rate rate_of(const Op& op, const Kernel& kernel) const {
+    if (op.phase == Phase::optimizer) return Rate::memory;
+    if (of_head(op)) return Rate::head;
+    switch (kernel.kind) {
+      case KernelKind::gemm: return Rate::gemm;
+      case KernelKind::convolution: return Rate::convolution;
+      case KernelKind::attention_forward:
+      case KernelKind::attention_backward: return Rate::attention;
+      case KernelKind::memory: return Rate::memory;
+    }
+    return Rate::memory;
   }
 
   Seconds launches(const Op& op) const {
@@ -153,6 +168,7 @@ class Binder {
         k.hbm_seconds *= slower;
       }
       cost.provenance = worse(cost.provenance, k.provenance);
+      cost.by_rate[static_cast<std::size_t>(rate_of(op, kernel))] += k.seconds;
       if (k.how) cost.detail = measured;
       const bool joins = open && (k.bound == run.bound || k.bound == KernelBound::latency ||
                                   run.bound == KernelBound::latency);

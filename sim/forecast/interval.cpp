@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <numeric>
+#include <utility>
 
 #include "base/error.hpp"
 #include "sim/kernels/gpu_family.hpp"
@@ -18,6 +19,7 @@ namespace {
 constexpr double from_same_architecture = 0.022;
 constexpr double from_another_architecture = 0.126;
 constexpr double fp8_products = 0.064;
+constexpr double convolutions = 0.27;
 constexpr double assumed = 0.20;
 constexpr double exposed_in_node = 0.15;
 constexpr double exposed_between_nodes = 0.30;
@@ -41,8 +43,8 @@ const std::vector<Gpu>& gpus_of_catalog() {
 // By Gpu::name or Gpu::full_name; none: a GPU of the user's own.
 const Gpu* catalog_gpu(std::string Gpu::*member, const std::string& name) {
   const std::vector<Gpu>& gpus = gpus_of_catalog();
-  const auto found = std::find_if(gpus.begin(), gpus.end(),
-                                  [&](const Gpu& gpu) { return gpu.*member == name; });
+  const auto found =
+      std::find_if(gpus.begin(), gpus.end(), [&](const Gpu& gpu) { return gpu.*member == name; });
   return found == gpus.end() ? nullptr : &*found;
 }
 
@@ -70,23 +72,40 @@ double StepInterval::deviation() const {
   return std::sqrt(profile * profile + kernels * kernels + network * network + scale * scale);
 }
 
-double spread_of_profiles() {
-  static const double spread = [] {
-    std::vector<double> logs;
+double spread_of_profiles(Rate which, const SoftwareProfile& around) {
+  struct Fitted {
+    const char* factor;
+    double SoftwareProfile::*efficiency;
+    std::vector<std::pair<std::string, double>> found;  // by profile
+  };
+  // By Rate; a convolution has no factor of its own.
+  static const std::array<Fitted, 5> all = [] {
+    std::array<Fitted, 5> rates = {{{"gemm", &SoftwareProfile::gemm_efficiency, {}},
+                                    {"gemm", &SoftwareProfile::gemm_efficiency, {}},
+                                    {"attention", &SoftwareProfile::attention_efficiency, {}},
+                                    {"memory", &SoftwareProfile::memory_efficiency, {}},
+                                    {"head", &SoftwareProfile::head_efficiency, {}}}};
     for (const std::string& name : catalog_profiles()) {
       const SoftwareProfile profile = load_profile(name);
-      const std::vector<std::string>& fitted = profile.fitted;
-      if (!contains(fitted, "gemm") || !fitted_on_measured_products(profile)) continue;
-      logs.push_back(std::log(profile.gemm_efficiency));
+      if (!fitted_on_measured_products(profile)) continue;
+      for (Fitted& rate : rates) {
+        if (!contains(profile.fitted, rate.factor)) continue;
+        rate.found.emplace_back(name, profile.*rate.efficiency);
+      }
     }
-    STEPCAST_ASSERT(logs.size() > 1, "several profiles of the catalog are fitted");
-    const double mean =
-        std::accumulate(logs.begin(), logs.end(), 0.0) / static_cast<double>(logs.size());
-    double squares = 0;
-    for (const double log : logs) squares += (log - mean) * (log - mean);
-    return std::sqrt(squares / static_cast<double>(logs.size() - 1));
+    return rates;
   }();
-  return spread;
+  const Fitted& fitted = all[static_cast<std::size_t>(which)];
+  double squares = 0;
+  int others = 0;
+  for (const auto& [name, found] : fitted.found) {
+    if (name == around.name) continue;
+    const double apart = std::log(found / (around.*fitted.efficiency));
+    squares += apart * apart;
+    ++others;
+  }
+  STEPCAST_ASSERT(others > 0, "several profiles of the catalog are fitted");
+  return std::sqrt(squares / others);
 }
 
 StepInterval interval_of(const Report& report, const SoftwareProfile& profile) {
@@ -101,12 +120,23 @@ StepInterval interval_of(const Report& report, const SoftwareProfile& profile) {
   interval.carried = !interval.borrowed && !seen && !profile.fitted_on.empty();
   interval.profile = profile.residual;
   if (interval.borrowed || interval.carried) {
-    interval.profile = std::hypot(profile.residual, spread_of_profiles());
+    const double products = spread_of_profiles(Rate::gemm, profile);
+    double squares = profile.residual * profile.residual + products * products;
+    for (const Rate rate : {Rate::attention, Rate::memory, Rate::head}) {
+      const double part = split.by_rate[static_cast<std::size_t>(rate)] / report.step_time *
+                          spread_of_profiles(rate, profile);
+      squares += part * part;
+    }
+    interval.profile = std::sqrt(squares);
   }
   double extrapolated = seen ? 0 : spread_of_kernels(gpu);
   if (!report.fp8.empty()) extrapolated = std::max(extrapolated, fp8_products);
   interval.kernels =
       extrapolated * share(Provenance::extrapolated) + assumed * share(Provenance::assumed);
+  if (!seen) {
+    const Seconds convolving = split.by_rate[static_cast<std::size_t>(Rate::convolution)];
+    interval.kernels = std::hypot(interval.kernels, convolutions * convolving / report.step_time);
+  }
   interval.network = split.exposed_total() / report.step_time *
                      (report.nodes > 1 ? exposed_between_nodes : exposed_in_node);
   interval.scale = report.nodes > 1 ? between_nodes : 0;

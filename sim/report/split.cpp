@@ -65,6 +65,12 @@ class Splitter {
     split_.by_provenance[static_cast<std::size_t>(provenance)] += seconds;
   }
 
+  void add_rates(const SecondsByRate& bound, Seconds solo) {
+    const Seconds all = std::accumulate(bound.begin(), bound.end(), 0.0);
+    if (all <= 0) return;
+    for (std::size_t i = 0; i < bound.size(); ++i) split_.by_rate[i] += solo * bound[i] / all;
+  }
+
   void book_busy(const Span& span, Seconds from) {
     const Op& op = index_.op(span);
     const Seconds length = span.end - from;
@@ -87,6 +93,7 @@ class Splitter {
           : is_model_work(op)          ? split_.compute
                                        : split_.copies,
           solo, p);
+      if (op.kind == OpKind::compute) add_rates(cost(span).by_rate, solo);
     }
     add(split_.host, late, host_);
     add(split_.interference, length - solo - late, p);

@@ -43,6 +43,7 @@ struct TimeSplit {
   std::vector<ExposedPart> exposed;  // longest first
   // Seconds of the step that rest on costs of each provenance, indexed by Provenance.
   Seconds by_provenance[4] = {0, 0, 0, 0};
+  SecondsByRate by_rate{};  // of compute and optimizer, at solo speed
 
   Seconds exposed_total() const;
   Seconds total() const;  // equals the period

@@ -54,6 +54,11 @@ TEST_CASE("kernels of one bound are one segment, and a latency-bound one joins i
   CHECK(segment[1].solo == doctest::Approx(2 * alone(stream_kernel).seconds));
   CHECK(segment[2].solo == doctest::Approx(alone(big).seconds));
   CHECK(cost.solo == doctest::Approx(segment[0].solo + segment[1].solo + segment[2].solo));
+  // By the profile's rates: three products; the rest is bound by memory.
+  CHECK(cost.by_rate[static_cast<std::size_t>(Rate::gemm)] ==
+        doctest::Approx(3 * alone(big).seconds));
+  CHECK(cost.by_rate[static_cast<std::size_t>(Rate::memory)] ==
+        doctest::Approx(alone(tiny).seconds + 2 * alone(stream_kernel).seconds));
   // Launches: 1 + 1 + 1 + 2 + 2 + 1 at 6 us.
   CHECK(cost.host == doctest::Approx(8 * 6e-6));
   // What the first segment asks of the SMs and of the memory.

@@ -59,6 +59,20 @@ TEST_CASE("a kernel that takes longer than alone is interference, and the rest m
   CHECK(split.total() == doctest::Approx(20));
 }
 
+TEST_CASE("what ran is split by the profile's rates, in the proportion that was bound") {
+  const Schedule schedule = small_step();
+  CostTable costs = small_step_costs(schedule);
+  for (OpCost& cost : costs.costs) {
+    cost.by_rate[static_cast<std::size_t>(Rate::gemm)] = 3;
+    cost.by_rate[static_cast<std::size_t>(Rate::memory)] = 1;
+  }
+  const TimeSplit split =
+      split_time(schedule, costs, run_once(schedule, costs), Provenance::measured);
+  // 12 s of compute and 1 of the optimizer; collectives have no such rate.
+  CHECK(split.by_rate[static_cast<std::size_t>(Rate::gemm)] == doctest::Approx(0.75 * 13));
+  CHECK(split.by_rate[static_cast<std::size_t>(Rate::memory)] == doctest::Approx(0.25 * 13));
+}
+
 TEST_CASE("a stream that is empty because the host issues late is host time") {
   const Schedule schedule = small_step();
   CostTable costs = small_step_costs(schedule);

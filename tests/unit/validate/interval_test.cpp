@@ -27,16 +27,49 @@ TEST_CASE("deviations of profile, network and scale add up as independent ones")
   CHECK(interval.low * interval.high == doctest::Approx(1.0));
 }
 
-TEST_CASE("a profile without a residual may be as far off as fitted ones are from each other") {
+TEST_CASE("a profile without a residual may be as far off as fitted ones are, rate by rate") {
+  Report report;
+  report.step_time = 2.0;
+  const SoftwareProfile profile;
+  const double gemm = spread_of_profiles(Rate::gemm, profile);
+  const double memory = spread_of_profiles(Rate::memory, profile);
+  // Gemm efficiencies are between 0.85 and 1.2, those of memory-bound kernels between 0.5 and 1.25.
+  CHECK(gemm > 0.05);
+  CHECK(gemm < 0.15);
+  CHECK(memory > 2 * gemm);
+  CHECK(interval_of(report, profile).borrowed);
+  CHECK(interval_of(report, profile).profile == doctest::Approx(gemm));
+  report.split.by_rate[static_cast<std::size_t>(Rate::memory)] = 0.5;
+  const StepInterval interval = interval_of(report, profile);
+  CHECK(interval.profile == doctest::Approx(std::hypot(gemm, memory / 4)));
+  CHECK(words(interval).find("not fitted: as fitted ones differ") != std::string::npos);
+}
+
+TEST_CASE("a profile of the catalog is compared with the others alone") {
+  SoftwareProfile known = load_profile("composer-torch2");
+  const double to_others = spread_of_profiles(Rate::gemm, known);
+  known.name = "mine";
+  CHECK(spread_of_profiles(Rate::gemm, known) < to_others);  // itself is one of them now
+}
+
+TEST_CASE("fits are nearer to a profile that has what they found") {
+  SoftwareProfile profile;
+  const double unknown = spread_of_profiles(Rate::attention, profile);
+  profile.attention_efficiency = 0.72;  // they found 0.62 to 0.77
+  CHECK(spread_of_profiles(Rate::attention, profile) < unknown / 2);
+}
+
+TEST_CASE("no convolution was measured, so only a fit on the very GPU has seen them") {
   Report report;
   report.step_time = 1.0;
-  const StepInterval interval = interval_of(report, SoftwareProfile{});
-  CHECK(interval.borrowed);
-  CHECK(interval.profile == spread_of_profiles());
-  // Gemm efficiencies on GPUs whose products were measured: between 0.85 and 1.2.
-  CHECK(spread_of_profiles() > 0.05);
-  CHECK(spread_of_profiles() < 0.15);
-  CHECK(words(interval).find("not fitted: as fitted ones differ") != std::string::npos);
+  report.gpu = load_gpu("a100-sxm-80gb").full_name;
+  report.split.by_rate[static_cast<std::size_t>(Rate::convolution)] = 0.5;
+  SoftwareProfile profile;
+  CHECK(interval_of(report, profile).kernels == doctest::Approx(0.135));  // 27 % of a half
+  profile.residual = 0.02;
+  profile.fitted = {"gemm"};
+  profile.fitted_on = {"a100-sxm-80gb"};
+  CHECK(interval_of(report, profile).kernels == 0);
 }
 
 TEST_CASE("a fit has seen the kernels of its own GPU, others are as far off as GPUs left out") {
@@ -58,7 +91,8 @@ TEST_CASE("a fit has seen the kernels of its own GPU, others are as far off as G
   CHECK(on("h100-96gb-hbm2e").kernels == doctest::Approx(0.011));
   CHECK(on("b200").kernels == doctest::Approx(0.063));  // 12.6 % of a half
   CHECK(on("b200").carried);
-  CHECK(on("b200").profile == doctest::Approx(std::hypot(0.03, spread_of_profiles())));
+  const double apart = spread_of_profiles(Rate::gemm, profile);
+  CHECK(on("b200").profile == doctest::Approx(std::hypot(0.03, apart)));
   CHECK(words(on("b200")).find("fitted on another GPU") != std::string::npos);
   // No fit saw fp8.
   report.fp8 = "te-delayed";
