@@ -21,13 +21,13 @@ double padded_head(std::int64_t head_size) {
   return to_double(head_size);
 }
 
-// Time a score against that at the fitted head size.
-double relative_score(const AttentionChip& chip, double head) {
+// Time a score against that at the fitted head size, whose products run at `rate` FLOP/s.
+double relative_score(const AttentionChip& chip, double rate, double head) {
   if (chip.boost_mhz <= 0) return head / fitted_head_size;
   const double exponentials = exponentials_per_clock * chip.sm_count * chip.boost_mhz * 1e6;
-  const double scores = chip.peak_flops / (4 * fitted_head_size);
-  const double x = scores / exponentials;
-  return (head / fitted_head_size + x) / (1 + x);
+  const double scores = rate / (4 * fitted_head_size);
+  const double share = std::min(scores / exponentials, 1.0);
+  return head / fitted_head_size * (1 - share) + share;
 }
 
 }  // namespace
@@ -35,10 +35,10 @@ double relative_score(const AttentionChip& chip, double head) {
 Seconds attention_work(const AttentionFigures& f, const AttentionChip& chip, const Kernel& kernel,
                        double rate) {
   const double keys = to_double(kernel.n);
-  const double score_share =
-      relative_score(chip, padded_head(kernel.k)) * fitted_head_size / to_double(kernel.k);
-  const Seconds products =
-      hardware_flops(kernel) / (chip.peak_flops * f.fraction * rate) * score_share;
+  const double flops_per_second = chip.peak_flops * f.fraction * rate;
+  const double score_share = relative_score(chip, flops_per_second, padded_head(kernel.k)) *
+                             fitted_head_size / to_double(kernel.k);
+  const Seconds products = hardware_flops(kernel) / flops_per_second * score_share;
   // The ramp is stated for causal forwards, which see half the keys.
   const double ramp = f.ramp * (kernel.causal ? 1.0 : 0.5);
   const double tiles = to_double(kernel.batch * kernel.heads) *

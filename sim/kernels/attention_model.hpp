@@ -7,12 +7,19 @@
 //             together as much as `ramp` more keys.
 //   waves     One block a tile of 128 queries, in waves over the SMs, of which `quantised` is paid.
 //   head size Every score costs one exponential, whatever the head size, and an SM makes 16 a
-//   clock.
-//             On H100 that is 3.9e12 a second against 989e12 FLOP/s of products: at head size 128,
-//             512 FLOPs a score, exponentials take half the time of the products (FlashAttention-3,
-//             arXiv 2407.08608, section 3.1), at 64 all of it. So time a score grows as
-//             head_size / 128 + x, where x is that ratio. Figures are fitted at 128; other sizes
-//             follow this rule. Kernels exist for head sizes 32, 64, 96, 128, 192 and 256.
+//             clock.
+//             On H100 that is 3.9e12 a second, 0.26 ps each (FlashAttention-3, arXiv 2407.08608,
+//             section 3.1). At head size 128 a score has 512 FLOPs, and a kernel of 545 TFLOP/s
+//             takes 0.94 ps for it: s = 0.28 of that are exponentials, which are not shorter where
+//             the products are. So time a score grows as head_size / 128 (1 - s) + s. A slower
+//             kernel has a smaller s; backward, with 2.5 times the products, has more to do between
+//             them as well, and is taken to have its own rate's s. Figures are fitted at 128; other
+//             sizes follow this rule. FLOP rates at 64 against 128, 16,384 tokens, by the rule and
+//             by the papers (arXiv 2307.08691, 2407.08608; read off their figures, from memory):
+//               A100 FlashAttention-2 forward   227 TFLOP/s at 128   0.85   0.85
+//                                    backward   196                  0.86   0.87
+//               H100 FlashAttention-3 forward   640                  0.76   0.78
+//             Kernels exist for head sizes 32, 64, 96, 128, 192 and 256.
 //   prepare   The measured kernels are an inference engine's: they also rotate queries and keys and
 //             write the key-value cache. `prepare` is how often that moves the tensors through
 //             memory. Training counts such kernels apart, so it gets a time without it.
