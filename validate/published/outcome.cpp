@@ -61,6 +61,23 @@ struct Simulated {
   StepInterval interval;
 };
 
+// The mean of steps at each of the source's lengths; what is no time is of the row's own length.
+void mix_lengths(Simulated& step, const std::vector<Length>& lengths,
+                 const std::vector<const Simulated*>& at) {
+  Seconds time = 0;
+  StepInterval& interval = step.interval;
+  interval.low = interval.high = 0;
+  double flops = 0;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    time += lengths[i].share * at[i]->report.step_time;
+    flops += lengths[i].share * at[i]->report.flops_per_sample;
+    interval.low += lengths[i].share * at[i]->interval.low;
+    interval.high += lengths[i].share * at[i]->interval.high;
+  }
+  step.report.step_time = time;
+  step.report.flops_per_sample = flops;
+}
+
 Outcome outcome_of(const PublishedSource& source, const MeasuredRow& row, const Simulated& step) {
   const Report& report = step.report;
   Outcome o;
@@ -92,13 +109,25 @@ std::string scenario_without(const Scenario& scenario, const std::vector<std::st
 std::vector<Outcome> forecast_rows(const PublishedSource& source) {
   std::vector<Outcome> outcomes;
   std::map<std::string, Simulated> reports;
-  const auto report_for = [&](const Scenario& scenario) -> const Simulated& {
+  const auto simulated = [&](const Scenario& scenario) -> const Simulated& {
     const std::string key = scenario_without(scenario, {});
     const auto found = reports.find(key);
     if (found != reports.end()) return found->second;
     const Forecast f = forecast(scenario, {.search_change = false});
     return reports.emplace(key, Simulated{f.report, interval_of(f.report, f.resolved.profile)})
         .first->second;
+  };
+  const auto report_for = [&](const Scenario& scenario) {
+    Simulated step = simulated(scenario);
+    if (source.lengths.empty()) return step;
+    std::vector<const Simulated*> at;
+    for (const Length& length : source.lengths) {
+      Scenario shorter = scenario;
+      shorter.seq_len = length.tokens;
+      at.push_back(&simulated(shorter));
+    }
+    mix_lengths(step, source.lengths, at);
+    return step;
   };
   for (const MeasuredRow& row : source.rows) {
     if (!row.left_out.empty()) continue;

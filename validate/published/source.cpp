@@ -1,5 +1,9 @@
 #include "validate/published/source.hpp"
 
+#include <fmt/format.h>
+
+#include <cmath>
+
 #include "base/embedded.hpp"
 #include "base/error.hpp"
 #include "base/toml.hpp"
@@ -61,6 +65,18 @@ PublishedSource parse_source(const std::string& name, std::string_view toml, std
   Scenario common;
   if (auto scenario = table.table("scenario")) common = scenario_of(*scenario, file);
   if (auto changed = table.table("changed")) source.changed = scenario_of(*changed, file);
+  double shares = 0;
+  std::vector<TomlTable> lengths = table.tables("length");
+  for (TomlTable& entry : lengths) {
+    Length& length = source.lengths.emplace_back();
+    length.tokens = entry.integer("tokens", {.min = 1, .max = 1e9});
+    length.share = entry.number("share", {.min = 0, .max = 1});
+    shares += length.share;
+    entry.finish();
+    if (&entry == &lengths.back() && std::abs(shares - 1) > 0.001) {
+      throw InputError(entry.where("share"), fmt::format("shares add up to {:.4f}, not 1", shares));
+    }
+  }
   for (TomlTable& entry : table.tables("bar")) {
     Bar& bar = source.bars.emplace_back();
     bar.figure = entry.string("figure");

@@ -92,3 +92,28 @@ TEST_CASE("a source says what all its rows have in common") {
   CHECK(outcomes[0].nodes == 1);
   CHECK(outcomes[0].forecast > outcomes[1].forecast);  // eight GPUs reduce gradients, one does not
 }
+
+TEST_CASE("data in bins of equal length takes the mean of a step at each") {
+  const auto forecast = [](const std::string& keys) {
+    const PublishedSource source =
+        parse_source("made",
+                     "title = \"t\"\nsource = \"s\"\nreading = \"r\"\n[scenario]\n"
+                     "model = \"gpt2\"\ncluster = \"dgx-h100\"\nstrategy = \"ddp\"\n" +
+                         keys,
+                     "gpus,step_ms\n1,100\n");
+    return forecast_rows(source).front();
+  };
+  const Outcome shorter = forecast("seq_len = 256\n");
+  const Outcome longer = forecast("seq_len = 1024\n");
+  const Outcome mixed = forecast(
+      "seq_len = 1024\n[[length]]\ntokens = 256\nshare = 0.75\n"
+      "[[length]]\ntokens = 1024\nshare = 0.25\n");
+  CHECK(mixed.forecast ==
+        doctest::Approx(0.75 * shorter.forecast + 0.25 * longer.forecast).epsilon(1e-12));
+  CHECK(mixed.samples_per_gpu == longer.samples_per_gpu);
+  CHECK(mixed.flops_per_gpu ==
+        doctest::Approx(0.75 * shorter.flops_per_gpu + 0.25 * longer.flops_per_gpu));
+  CHECK(mixed.interval.low < mixed.forecast);
+  CHECK(mixed.interval.high > mixed.forecast);
+  CHECK_THROWS_AS(forecast("[[length]]\ntokens = 256\nshare = 0.75\n"), InputError);
+}
