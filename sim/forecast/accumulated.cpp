@@ -60,6 +60,9 @@ TimeSplit extended(const TimeSplit& few, const TimeSplit& more, const Line& line
   for (std::size_t p = 0; p < std::size(split.by_provenance); ++p) {
     split.by_provenance[p] = line.part(few.by_provenance[p], more.by_provenance[p]);
   }
+  for (std::size_t r = 0; r < split.by_rate.size(); ++r) {
+    split.by_rate[r] = line.part(few.by_rate[r], more.by_rate[r]);
+  }
   return split;
 }
 
@@ -79,6 +82,7 @@ void scale(TimeSplit& split, Seconds total) {
   }
   for (ExposedPart& part : split.exposed) part.seconds *= by;
   for (Seconds& part : split.by_provenance) part *= by;
+  for (Seconds& part : split.by_rate) part *= by;
 }
 
 void add_wait(TimeSplit& split, const std::string& cause, Seconds seconds) {

@@ -37,6 +37,9 @@ void compare(const std::string& text, double tolerance = 1e-3) {
       few.split.exposed_total(), whole.split.exposed_total(),
       tolerance * whole.step_time /
           std::max(1e-12, std::max(few.split.exposed_total(), whole.split.exposed_total())));
+  for (std::size_t r = 0; r < few.split.by_rate.size(); ++r) {
+    CHECK(std::abs(few.split.by_rate[r] - whole.split.by_rate[r]) <= tolerance * whole.step_time);
+  }
   check_within(few.samples_per_second, whole.samples_per_second, tolerance);
   check_within(few.mfu, whole.mfu, tolerance);
   CHECK(few.accumulation == 50);
