@@ -21,6 +21,7 @@ const std::map<std::string, std::string> sources = {
     {"the same on H100, fitted on A100 alone", "llmf-transfer"},
     {"Megatron-LM, up to 8 A100", "vtrain"},
     {"BERT, 16 to 256 A100", "dle-bert"},
+    {"BERT's phase 2, 1 to 128 A100 and V100", "dle-bert-512"},
     {"ResNet-50 DDP, 16 to 64 V100", "ptddp"},
     {"torchtitan FSDP2, 8 H100", "titan"},
     {"llm-foundry in fp8, 8 H100", "llmf-fp8"},
