@@ -277,7 +277,8 @@ TEST_CASE("a rank that is cut off is named by the others, it says that they do n
       });
   for (const std::size_t rank : {0, 2}) {
     CAPTURE(said[rank]);
-    CHECK(contains(said[rank], "on communicator world waits for rank 1"));
+    // Whether the other one is a step behind, and so waited for as well, is the machine's affair.
+    CHECK(contains(said[rank], "on communicator world waits for rank"));
     CHECK(contains(said[rank], "rank 1 does not answer"));
   }
   CAPTURE(said[1]);
