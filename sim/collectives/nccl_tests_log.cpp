@@ -208,11 +208,11 @@ class Meaning {
         throw against("--log-ranks", std::to_string(given),
                       fmt::format("lists {} ranks", log_.ranks));
       }
-      const int by_rows = ranks_by_rows(log_.op, run.rows);
-      if (by_rows > 0 && by_rows != given && rows_deny(log_.op, run.rows, given)) {
+      const RankRange open = ranks_left_open(log_.op, run.rows);
+      if ((given < open.least || given > open.most) && ranks_by_rows(log_.op, run.rows) != given) {
         throw against(
             "--log-ranks", std::to_string(given),
-            fmt::format("has rows (busbw and algbw, size and count) of {} ranks", by_rows));
+            fmt::format("has rows (busbw and algbw, size and count) of {}", words_of(open)));
       }
     }
     if (given > 0 && log_.ranks == 0) log_.ranks = given;

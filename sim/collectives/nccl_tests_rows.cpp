@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 #include "sim/collectives/nccl_tests_runs.hpp"
@@ -72,24 +73,53 @@ int ranks_by_rows(CollectiveKind op, const std::vector<Row>& rows) {
              : 0;
 }
 
-// Whether the ratio of bus and algorithm bandwidth is that of other ranks than so many, by more
-// than the two digits of both leave open.
-bool rows_deny(CollectiveKind op, const std::vector<Row>& rows, int ranks) {
-  const bool total = op == CollectiveKind::all_gather || op == CollectiveKind::reduce_scatter;
-  if (op != CollectiveKind::all_reduce && !total) return false;
-  const double part = static_cast<double>(ranks - 1) / ranks;
-  const double ratio = op == CollectiveKind::all_reduce ? 2 * part : part;
+namespace {
+
+bool tells_ranks(CollectiveKind op) {
+  return op == CollectiveKind::all_reduce || op == CollectiveKind::all_gather ||
+         op == CollectiveKind::reduce_scatter;
+}
+
+// Of a bandwidth as it is printed: two digits, from 1000 GB/s on one.
+double half_digit(double gbps) { return gbps < 1000 ? 0.0051 : 0.051; }
+
+// Ranks of which `part` is (n-1)/n.
+double ranks_of(double part) {
+  return part < 1 ? 1 / (1 - part) : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace
+
+// All rows narrow it down: of slow networks each row alone leaves many open.
+RankRange ranks_left_open(CollectiveKind op, const std::vector<Row>& rows) {
+  RankRange range;
+  if (!tells_ranks(op)) return range;
+  const double twice = op == CollectiveKind::all_reduce ? 2 : 1;
   for (const Row& row : rows) {
     const std::int64_t one = row.counted_bytes();
-    if (total && one > 0 && row.size % one == 0 && row.size / one > 1) {
-      if (row.size / one != ranks) return true;
+    if (twice == 1 && one > 0 && row.size % one == 0 && row.size / one > 1) {
+      const auto ranks = static_cast<double>(row.size / one);
+      range.least = std::max(range.least, ranks);
+      range.most = std::min(range.most, ranks);
     }
     for (const Half* half : {&row.out, &row.in}) {
-      if (!(half->algbw > 10)) continue;
-      if (std::abs(half->busbw - ratio * half->algbw) > 0.01 * (1 + ratio)) return true;
+      if (!(half->algbw > 0 && half->busbw >= 0)) continue;
+      const double off = half_digit(half->algbw), bus_off = half_digit(half->busbw);
+      const double low = (half->busbw - bus_off) / (half->algbw + off) / twice;
+      range.least = std::max(range.least, std::ceil(ranks_of(low) - 1e-6));
+      if (half->algbw <= off) continue;
+      const double high = (half->busbw + bus_off) / (half->algbw - off) / twice;
+      range.most = std::min(range.most, std::floor(ranks_of(high) + 1e-6));
     }
   }
-  return false;
+  return range;
+}
+
+std::string words_of(const RankRange& range) {
+  if (range.least > range.most) return "no one number of ranks";
+  if (range.least == range.most) return fmt::format("{:.0f} ranks", range.least);
+  return std::isinf(range.most) ? fmt::format("{:.0f} ranks or more", range.least)
+                                : fmt::format("{:.0f} to {:.0f} ranks", range.least, range.most);
 }
 
 Reduction reduction_of(const std::string& redop) {

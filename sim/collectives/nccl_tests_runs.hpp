@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <set>
 #include <string>
 #include <vector>
@@ -69,9 +70,13 @@ std::string words_of(const Row& row);
 // Ranks by the ratio of bus and algorithm bandwidth of the fastest row, or by size and count; 0:
 // they do not tell.
 int ranks_by_rows(CollectiveKind op, const std::vector<Row>& rows);
-// Whether those ratios are of other ranks than so many, by more than the two digits of both leave
-// open.
-bool rows_deny(CollectiveKind op, const std::vector<Row>& rows, int ranks);
+// Ranks that the digits of both bandwidths leave open in all rows at once; none where least > most:
+// the rows contradict each other.
+struct RankRange {
+  double least = 2, most = std::numeric_limits<double>::infinity();
+};
+RankRange ranks_left_open(CollectiveKind op, const std::vector<Row>& rows);
+std::string words_of(const RankRange& range);  // "16 ranks", "15 to 17 ranks", "9 ranks or more"
 Reduction reduction_of(const std::string& redop);
 
 std::string version_text(int number);  // 22809: "2.28.9", 2804: "2.8.4"; "": no version

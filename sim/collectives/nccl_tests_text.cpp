@@ -9,6 +9,11 @@
 // one half. So the row is read from both ends: two whole numbers and a type name mark its start,
 // what follows is redop (a word), root (a number too many), and halves of 4 or 8.
 //
+// A log that was cut within a row may leave what reads as another row: a time as the root, algbw as
+// the time. So a row's time and algbw must make its size, within their digits, and a row has as
+// many halves as the header says and the other rows of its test have; what does not is broken, and
+// is skipped and said.
+//
 // A file may hold several tests, of a loop over operations or over nodes. Each says anew with how
 // many threads it runs, on which devices, and prints a header; whichever of these is there begins
 // the next test once the one before has rows. What a shell or a launcher says in between (a command
@@ -18,7 +23,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <sstream>
 
 #include "base/error.hpp"
@@ -57,10 +64,33 @@ bool has(const Words& words, const char* word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-bool read_half(const Words& words, std::size_t at, Half* half) {
+// What one more in the last digit is worth: 0.01 of "50.25", 10 of "1.2e+02".
+double last_digit(const std::string& word) {
+  const std::size_t exponent = std::min(word.find_first_of("eE"), word.size());
+  const std::size_t point = word.find('.');
+  const int decimals = point < exponent ? static_cast<int>(exponent - point) - 1 : 0;
+  return std::pow(10.0, std::atoi(word.c_str() + std::min(exponent + 1, word.size())) - decimals);
+}
+
+// Whether so many bytes in this time are this bandwidth. N/A agrees with everything.
+bool agrees(std::int64_t size, const std::string& time, const std::string& algbw,
+            const Half& half) {
+  if (std::isnan(half.time_us) || std::isnan(half.algbw)) return true;
+  if (!(half.time_us > 0)) return size == 0;
+  const double kb = static_cast<double>(size) / 1000;
+  const double digit = last_digit(time);
+  const double least = kb / (half.time_us + digit);
+  const double most =
+      half.time_us > digit ? kb / (half.time_us - digit) : std::numeric_limits<double>::infinity();
+  const double slack = last_digit(algbw);
+  return half.algbw >= 0.999 * least - slack && half.algbw <= 1.001 * most + slack;
+}
+
+bool read_half(const Words& words, std::size_t at, std::int64_t size, Half* half) {
   double wrong = 0;
   return number(words[at], &half->time_us) && number(words[at + 1], &half->algbw) &&
-         number(words[at + 2], &half->busbw) && number(words[at + 3], &wrong);
+         number(words[at + 2], &half->busbw) && number(words[at + 3], &wrong) &&
+         agrees(size, words[at], words[at + 1], *half);
 }
 
 // Index of the size, or words.size(): it is no row.
@@ -113,9 +143,11 @@ class Reader {
     }
     if (run_.line == 0) run_.line = number_;
     run_.rows.push_back(row);
+    halves_.push_back(row_halves_);
+    lines_.push_back(number_);
   }
 
-  bool complete(const Words& words, std::size_t at, Row* row) const {
+  bool complete(const Words& words, std::size_t at, Row* row) {
     row->type = words[at + 2];
     if (row->size < 0 || row->count < 0) return false;
     Words rest(words.begin() + static_cast<std::ptrdiff_t>(at) + 3, words.end());
@@ -132,8 +164,25 @@ class Reader {
       rest.erase(rest.begin());
     }
     if (rest.size() != half && rest.size() != 2 * half) return false;
-    if (rest.size() == 2 * half && !read_half(rest, 0, &row->out)) return false;
-    return read_half(rest, rest.size() - half, &row->in);
+    row_halves_ = rest.size() / half;
+    if (row_halves_ == 2 && !read_half(rest, 0, row->size, &row->out)) return false;
+    return read_half(rest, rest.size() - half, row->size, &row->in);
+  }
+
+  // Rows of one half among rows of two: cut behind the first.
+  void drop_short_rows() {
+    std::size_t most = header_halves_;
+    for (const std::size_t halves : halves_) most = std::max(most, halves);
+    std::vector<Row> kept;
+    for (std::size_t i = 0; i < run_.rows.size(); ++i) {
+      if (halves_[i] == most) {
+        kept.push_back(std::move(run_.rows[i]));
+      } else {
+        const bool first = run_.broken_rows++ == 0 || lines_[i] < run_.first_broken;
+        if (first) run_.first_broken = lines_[i];
+      }
+    }
+    run_.rows = std::move(kept);
   }
 
   void take_other(const std::string& line, const Words& words) {
@@ -148,7 +197,10 @@ class Reader {
       if (header || (has(words, "nThread") && has(words, "nGpus")) ||
           line.find("Collective test starting") != std::string::npos) {
         begin_run();
-        if (header) per_iteration_ = has(words, "i_min");
+        if (header) {
+          per_iteration_ = has(words, "i_min");
+          header_halves_ = std::count(words.begin(), words.end(), "busbw") == 2 ? 2 : 1;
+        }
       }
       if (devices) return;
     }
@@ -162,6 +214,7 @@ class Reader {
   }
 
   void finish() {
+    drop_short_rows();
     if (run_.nccl_version.empty() && !runs_.empty()) {
       run_.nccl_version = runs_.back().nccl_version;
     }
@@ -170,6 +223,9 @@ class Reader {
     run_.operation = upcoming_;
     upcoming_ = nullptr;
     per_iteration_ = false;
+    header_halves_ = 1;
+    halves_.clear();
+    lines_.clear();
   }
 
   void take_names(const std::string& line) {
@@ -218,7 +274,10 @@ class Reader {
   int number_ = 0;
   std::size_t all_rows_ = 0;
   bool per_iteration_ = false;
+  std::size_t header_halves_ = 1, row_halves_ = 1;  // of the header, of the row just read
   Run run_;
+  std::vector<std::size_t> halves_;  // of each of its rows
+  std::vector<int> lines_;
   const Operation* upcoming_ = nullptr;  // named behind this test's rows: the next one's
   std::vector<Run> runs_;
 };

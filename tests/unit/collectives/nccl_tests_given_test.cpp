@@ -52,6 +52,25 @@ TEST_CASE("ranks that are given against the device lines or the rows are refused
         "accepted");
 }
 
+TEST_CASE("slow rows that each leave many ranks open narrow them down together") {
+  // 0.21 / 0.11 is 1.78 at least: 10 ranks or more. 0.43 / 0.23 is 1.81 to 1.93: 11 to 30.
+  // 3.47 / 1.85 is 1.868 to 1.884: 16 or 17.
+  const std::string slow =
+      "  1048576  262144  float  sum  -1  9532  0.11  0.21  0  4560  0.23  0.43  0\n"
+      "  8388608  2097152  float  sum  -1  4534  1.85  3.47  0  4534  1.85  3.47  0\n";
+  for (const int ranks : {2, 3, 8, 14, 18, 64}) {
+    CAPTURE(ranks);
+    CHECK(refusal(slow, {.ranks = ranks, .nodes = 2}) ==
+          fmt::format("--log-ranks: is {}, but t.log has rows (busbw and algbw, size and count) of "
+                      "16 to 17 ranks; accepted: the same, or without --log-ranks",
+                      ranks));
+  }
+  CHECK(refusal(slow, {.ranks = 16, .nodes = 2}) == "accepted");
+  CHECK(refusal(slow, {.ranks = 17, .nodes = 1}) == "accepted");
+  CHECK(refusal("  64  16  float  sum  -1  0.64  0.10  0.19  0\n", {.ranks = 2, .nodes = 1})
+            .find(" ranks or more; accepted:") != std::string::npos);
+}
+
 TEST_CASE("nodes that are given against the hosts are refused, but where hosts are no nodes") {
   CHECK(refusal(devices(16, 2) + reduced, {.nodes = 4}) ==
         "--log-nodes: is 4, but t.log lists 2 hosts; accepted: the same, or without --log-nodes");
@@ -95,13 +114,16 @@ TEST_CASE("of several tests what is given must be of one of them") {
 
 TEST_CASE("a size that a test has twice is said, and its smallest time counts") {
   const NcclTestsLog log =
-      read_nccl_tests_log("all_reduce_perf\n" + reduced +
-                              "  1048576  262144  float  sum  -1  45.00  23.30  43.69  0\n"
-                              "  1048576  262144  float  sum  -1  47.00  22.31  41.83  0\n"
-                              "  2097152  524288  float  sum  -1  80.00  26.21  49.15  0\n"
-                              "  4194304 1048576  float  sum  -1  140.00  29.96  56.17  0\n"
-                              "  4194304 1048576  float  sum  -1  141.00  29.75  55.77  0\n",
-                          "t.log", {.nodes = 2})
+      read_nccl_tests_log(
+          "all_reduce_perf\n" + reduced +
+              "  1048576  262144  float  sum  -1  45.00  23.30  43.69  0  45.10  23.25  43.59  0\n"
+              "  1048576  262144  float  sum  -1  47.00  22.31  41.83  0  47.10  22.26  41.74  0\n"
+              "  2097152  524288  float  sum  -1  80.00  26.21  49.15  0  80.10  26.18  49.09  0\n"
+              "  4194304 1048576  float  sum  -1  140.00  29.96  56.17  0  140.10  29.94  56.13  "
+              "0\n"
+              "  4194304 1048576  float  sum  -1  141.00  29.75  55.77  0  141.10  29.73  55.74  "
+              "0\n",
+          "t.log", {.nodes = 2})
           .at(0);
   REQUIRE(log.rows.size() == 3);
   CHECK(log.rows[0].time_us() == 45);
