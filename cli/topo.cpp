@@ -39,11 +39,12 @@ std::vector<double> numbers(const std::string& text) {
     double value = 0;
     const std::from_chars_result read = std::from_chars(at, end, value);
     const bool more = read.ec == std::errc{} && read.ptr != end && *read.ptr == ',';
-    if (read.ec != std::errc{} || (read.ptr != end && !more) || (more && read.ptr + 1 == end)) {
+    const bool usable = read.ec == std::errc{} && value >= 0 && value <= 1e6;  // no NaN
+    if (!usable || (read.ptr != end && !more) || (more && read.ptr + 1 == end)) {
       throw InputError({"--nic-speed", 0, ""},
                        "'" + text.substr(0, 80) +
-                           "' is not accepted; accepted: Gb/s, one for all NICs or one each with "
-                           "commas");
+                           "' is not accepted; accepted: Gb/s up to 1e6, one for all NICs or one "
+                           "each with commas");
     }
     out.push_back(value);
     at = read.ptr + (more ? 1 : 0);

@@ -12,6 +12,10 @@
 // switches' lines, so that each is counted once a side. Aggregation nodes (SHARP) are parts of
 // switches and left out.
 //
+// Both ends list every link, each in its own paragraph: that tells a text that was cut, which would
+// else be a smaller fabric. Refused are a line that breaks off, a switch or an adapter without
+// links or without its paragraph, and two ends that list different numbers of links.
+//
 // Tested by tests/unit/importers/fabric_test.cpp.
 
 #include <fmt/format.h>
@@ -91,6 +95,8 @@ class Reader {
  private:
   struct Adapter {
     std::string description, image;
+    int line = 0;
+    int links = 0, seen = 0;  // to switches in its own lines; in the switches' lines
   };
   struct Port {
     int from = 0;  // switch
@@ -104,6 +110,9 @@ class Reader {
   void take(std::string_view line) {
     while (!line.empty() && static_cast<unsigned char>(line.back()) <= ' ') line.remove_suffix(1);
     if (line.empty() || line.front() == '#') return;
+    if (std::count(line.begin(), line.end(), '"') % 2 != 0) {
+      throw refused("breaks off within quotes; accepted: the whole output (is the text cut off?)");
+    }
     if (line.starts_with("sysimgguid=")) {
       image_ = line.substr(11);
       return;
@@ -113,6 +122,7 @@ class Reader {
     if (line.starts_with("Ca")) return device(line, false);
     if (line.starts_with("Rt")) {
       inside_ = -1;
+      adapter_ = nullptr;
       fabric_.notes.push_back(fmt::format("line {}: a router is left out", line_));
       if (fabric_.notes.size() > 20) fabric_.notes.resize(20);
       return;
@@ -132,28 +142,43 @@ class Reader {
       std::size_t behind = 0;
       description = in_quotes(line, comment, behind);
     }
+    adapter_ = nullptr;
     if (is_switch) {
       if (!switch_of_.emplace(id, static_cast<int>(graph_.switches.size())).second) {
         throw refused(fmt::format("'{}' is there twice", id.substr(0, 80)));
       }
       inside_ = static_cast<int>(graph_.switches.size());
+      switch_lines_.push_back(line_);
       graph_.switches.push_back({description.empty() ? id : description, {}, {}, 0, 0});
     } else {
       inside_ = -1;
-      adapters_[id] = {description, image_};
+      adapter_ = &adapters_[id];
+      adapter_->description = description;
+      adapter_->image = image_;
+      adapter_->line = line_;
     }
     image_.clear();
   }
 
   void port(std::string_view line) {
-    if (inside_ < 0) return;  // an adapter's side of a link that its switch has, too
+    if (inside_ < 0 && adapter_ == nullptr) return;  // a router's
     std::size_t end = 0;
     const std::string to(in_quotes(line, 0, end));
     if (to.empty()) throw refused("a port without the device at its other end in quotes");
+    if (!line.substr(end).starts_with('[') || line.find(']', end) == std::string_view::npos) {
+      throw refused(
+          fmt::format("a link to '{}' without the port there, as [1]; accepted: the "
+                      "whole output (is the text cut off?)",
+                      to.substr(0, 80)));
+    }
+    if (inside_ < 0) {  // an adapter's side of a link that its switch has, too
+      if (to.front() == 'S') ++adapter_->links;
+      return;
+    }
     if (ports_.size() == most_ports) throw refused("more than 4,000,000 ports");
     ports_.push_back({inside_, to, gbit_of(line), line_});
     const std::size_t comment = line.find('#', end);
-    if (to.front() == 'H' && comment != std::string_view::npos && adapters_.count(to) == 0) {
+    if (to.front() == 'H' && comment != std::string_view::npos) {
       std::size_t behind = 0;
       seen_[to] = std::string(in_quotes(line, comment, behind));
     }
@@ -167,9 +192,7 @@ class Reader {
     return model || name == "localhost" ? "" : name;
   }
 
-  int host_of(const std::string& id) {
-    Adapter adapter;
-    if (const auto known = adapters_.find(id); known != adapters_.end()) adapter = known->second;
+  int host_of(const std::string& id, Adapter& adapter) {
     if (const auto known = seen_.find(id); adapter.description.empty() && known != seen_.end()) {
       adapter.description = known->second;
     }
@@ -187,10 +210,44 @@ class Reader {
     return at->second;
   }
 
+  // `links`: of every pair of switches, as many as the first lists to the second.
+  void check_whole(const std::map<std::pair<int, int>, int>& links) {
+    const char* whole = "; accepted: the whole output (is the text cut off?)";
+    for (std::size_t s = 0; s < graph_.switches.size(); ++s) {
+      line_ = switch_lines_[s];
+      if (!linked_.contains(static_cast<int>(s))) {
+        throw refused(fmt::format("switch '{}' has no links{}",
+                                  graph_.switches[s].name.substr(0, 80), whole));
+      }
+    }
+    for (const auto& [ends, count] : links) {
+      const auto back = links.find({ends.second, ends.first});
+      const int other = back == links.end() ? 0 : back->second;
+      if (other == count) continue;
+      line_ = switch_lines_[static_cast<std::size_t>(ends.first)];
+      const auto name = [&](int s) {
+        return graph_.switches[static_cast<std::size_t>(s)].name.substr(0, 80);
+      };
+      throw refused(fmt::format("switch '{}' lists {} link{} to '{}', which lists {} back{}",
+                                name(ends.first), count, count == 1 ? "" : "s", name(ends.second),
+                                other, whole));
+    }
+    for (const auto& [id, adapter] : adapters_) {
+      if (adapter.links == adapter.seen) continue;
+      line_ = adapter.line;
+      throw refused(fmt::format(
+          "adapter '{}' lists {} link{} to switches, and they list {} to it"
+          "{}",
+          id.substr(0, 80), adapter.links, adapter.links == 1 ? "" : "s", adapter.seen, whole));
+    }
+  }
+
   void join() {
     std::map<double, int> speeds;
+    std::map<std::pair<int, int>, int> links;
     for (const Port& port : ports_) {
       FabricGraph::Switch& s = graph_.switches[static_cast<std::size_t>(port.from)];
+      linked_.insert(port.from);
       if (port.to.front() == 'S') {
         const auto other = switch_of_.find(port.to);
         if (other == switch_of_.end()) {
@@ -198,18 +255,29 @@ class Reader {
           throw refused(fmt::format("switch '{}' has no paragraph; accepted: the whole output",
                                     port.to.substr(0, 80)));
         }
+        ++links[{port.from, other->second}];
         s.switches.push_back(other->second);
         s.up_gbit += port.gbit;
         continue;
       }
       if (port.to.front() != 'H') continue;  // a router
-      const int host = host_of(port.to);
+      const auto adapter = adapters_.find(port.to);
+      if (adapter == adapters_.end()) {
+        line_ = port.line;
+        throw refused(
+            fmt::format("adapter '{}' has no paragraph; accepted: the whole output (is "
+                        "the text cut off?)",
+                        port.to.substr(0, 80)));
+      }
+      ++adapter->second.seen;
+      const int host = host_of(port.to, adapter->second);
       if (host < 0) continue;
       s.hosts.push_back(host);
       s.down_gbit += port.gbit;
       graph_.hosts[static_cast<std::size_t>(host)].leaves.push_back(port.from);
       if (port.gbit > 0) ++speeds[port.gbit];
     }
+    check_whole(links);
     if (!speeds.empty()) {
       const auto most =
           std::max_element(speeds.begin(), speeds.end(),
@@ -242,8 +310,11 @@ class Reader {
   std::map<std::string, Adapter> adapters_;
   std::map<std::string, std::string> seen_;  // descriptions on switches' lines
   std::vector<Port> ports_;
+  std::vector<int> switch_lines_;  // of each switch's paragraph
+  std::set<int> linked_;           // switches with a link
   std::string image_;
-  int inside_ = -1;  // the switch whose ports follow
+  int inside_ = -1;             // the switch whose ports follow
+  Adapter* adapter_ = nullptr;  // or the adapter whose
   int line_ = 0;
   int aggregation_nodes_ = 0, nameless_ = 0;
 };

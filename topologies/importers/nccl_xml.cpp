@@ -17,6 +17,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <pugixml.hpp>
+#include <set>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/toml.hpp"
@@ -71,6 +73,7 @@ class Reader {
                       machine_.gpu.compute_capability / 10, machine_.gpu.compute_capability % 10,
                       importing::gpus_for(machine_.gpu.compute_capability)));
     }
+    check_numbers();
     // The file does not say what the driver refuses; the part does.
     for (const Vertex cpu : cpus_) machine_.graph[cpu].pcie_p2p = machine_.gpu.pcie_p2p;
     graph_.finish();
@@ -120,6 +123,23 @@ class Reader {
     if (graph_.size() >= max_devices) {
       throw error(node, "", fmt::format("more than {} devices", max_devices));
     }
+  }
+
+  // NCCL tells GPUs apart by their number. Where each rank sees one GPU alone, all say 0.
+  void check_numbers() {
+    std::set<int> seen;
+    pugi::xml_node again;
+    for (const auto& [number, gpu] : numbers_) {
+      if (!seen.insert(number).second && !again) again = gpu;
+    }
+    if (!again) return;
+    const char* number = again.attribute("dev").value();
+    if (seen.size() > 1) {
+      throw error(again, "dev",
+                  fmt::format("is {}, as of another GPU; accepted: a number each", number));
+    }
+    notes_.push_back(fmt::format("all {} GPUs say dev=\"{}\": they are numbered as in the file",
+                                 numbers_.size(), number));
   }
 
   // Dumps of an NVLink domain over nodes (GB200 NVL72) hold all its hosts.
@@ -238,6 +258,12 @@ class Reader {
                       "does",
                       unknown_speeds_));
     }
+    if (unknown_nics_ > 0 && options_.nic_gbit.empty()) {
+      notes_.push_back(fmt::format(
+          "{} NIC{} no speed above 0 in the file: 10 Gb/s taken, as NCCL does; --nic-speed says "
+          "otherwise",
+          unknown_nics_, unknown_nics_ == 1 ? " has" : "s have"));
+    }
     if (unknown_cpus_ > 0 && options_.cpu.empty()) {
       notes_.push_back(
           fmt::format("{} CPUs have no vendor in the file: AMD EPYC hosts assumed; "
@@ -355,6 +381,7 @@ class Reader {
     }
     Device device;
     device.index = integer(gpu, "dev", static_cast<int>(gpus_.size()), 0, max_devices);
+    numbers_.emplace_back(device.index, gpu);
     device.gpudirect_rdma = integer(gpu, "gdr", 0, 0, 1) != 0;
     const Vertex vertex = place_gpu(std::move(device), pci, parent);
     for (const pugi::xml_node nvlink : gpu.children("nvlink")) {
@@ -374,6 +401,7 @@ class Reader {
       Device device;
       device.product = net.attribute("name").value();
       const double megabits = number(net, "speed", 0, -1e9, 1e9);
+      if (!(megabits > 0)) ++unknown_nics_;
       device.nic_gbps = (megabits > 0 ? megabits : 10000) / 8000;
       device.nic_port = integer(net, "port", 0, 0, 1 << 20);
       device.nic_guid = guid(net, nics_.size());
@@ -401,6 +429,8 @@ class Reader {
   bool named_ = false;
   bool partial_ = false;  // no <gpu>: only CPUs and PCI devices
   std::string bare_nic_network_;
+  std::vector<std::pair<int, pugi::xml_node>> numbers_;  // of each <gpu>
+  int unknown_nics_ = 0;                                 // without a speed
   int unknown_speeds_ = 0;
   int unknown_cpus_ = 0;
   int cpu_nvlinks_ = 0;

@@ -149,9 +149,15 @@ class MatrixReader {
     if (column != m_.names.end() && words.size() > 1) {
       end_row();
       const auto row = static_cast<std::size_t>(column - m_.names.begin());
-      // The header again, or the whole matrix.
-      if (has_name(words[1]) || is_affinity_title(words[1])) return;
-      if (!m_.cells[row].empty()) return;
+      if (has_name(words[1]) || is_affinity_title(words[1])) {
+        again_ = true;  // the header again, and perhaps the whole matrix below it
+        return;
+      }
+      if (!m_.cells[row].empty()) {
+        if (again_) return;
+        throw error(number, fmt::format("is a second row of {}; accepted: one row for each column",
+                                        m_.names[row]));
+      }
       row_ = row;
       row_line_ = number;
       rows_begun_ = true;
@@ -280,6 +286,7 @@ class MatrixReader {
   SmiMatrix m_;
   std::string prefix_;  // of a launcher, before the header
   bool titles_end_ = false, rows_begun_ = false;
+  bool again_ = false;              // the header came twice
   std::optional<std::size_t> row_;  // that cells are added to
   int affinities_ = 0;              // of it: CPU, NUMA
   int row_line_ = 0;

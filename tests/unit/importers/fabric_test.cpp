@@ -324,6 +324,49 @@ TEST_CASE("ibnetdiscover: a switch that is named and not there is refused, with 
   CHECK(refused("Switch\t36 \"S-1\"\n[1] nonsense\n").find("topology.conf:2: a port without") == 0);
 }
 
+TEST_CASE("ibnetdiscover: a text that was cut is refused, or is the whole fabric") {
+  const std::string text = Discovered()
+                               .add(1, {{"n1", 0}, {"n1", 1}, {"n2", 0}, {"n2", 1}}, {9, 9})
+                               .add(2, {{"n3", 0}, {"n3", 1}, {"n4", 0}, {"n4", 1}}, {9, 9})
+                               .add(9, {{"nas", 0}}, {1, 1, 2, 2})
+                               .text();
+  const std::string whole = to_toml(import_fabric_text(text, "f"));
+  int taken = 0;
+  for (std::size_t length = 0; length < text.size(); ++length) {
+    CAPTURE(length);
+    std::string cut;
+    try {
+      cut = to_toml(import_fabric_text(text.substr(0, length), "f"));
+    } catch (const InputError&) {
+      continue;
+    }
+    CHECK(cut == whole);
+    ++taken;
+  }
+  CHECK(taken > 0);
+  CHECK(taken < 80);  // within the last line
+}
+
+TEST_CASE("ibnetdiscover: links that one end alone lists are refused with what is missing") {
+  const std::string head = "switchguid=0x1\nSwitch\t36 \"S-1\"\t# \"leaf\"\n";
+  const std::string host = "[1]\t\"H-1\"[1]\t# \"n1 m\" lid 1 4xNDR\n";
+  const std::string adapter = "Ca\t1 \"H-1\"\t# \"n1 m\"\n[1]\t\"S-1\"[1]\t# lid 1 4xNDR\n";
+  CHECK(refused(head + host + adapter) == "taken");
+  CHECK(refused(head + host).find("topology.conf:3: adapter 'H-1' has no paragraph") == 0);
+  CHECK(refused(head + adapter).find("topology.conf:2: switch 'leaf' has no links") == 0);
+  CHECK(refused(head + host + "Ca\t1 \"H-1\"\t# \"n1 m\"\n")
+            .find("topology.conf:4: adapter 'H-1' lists 0 links to switches, and they list 1") ==
+        0);
+  CHECK(refused(head + host + "[2]\t\"H-2\"\n" + adapter)
+            .find("topology.conf:4: a link to 'H-2' without the port there") == 0);
+  CHECK(refused(head + host + "[2]\t\"H-\n" + adapter)
+            .find("topology.conf:4: breaks off within quotes") == 0);
+  CHECK(refused(head + host + "[2]\t\"S-2\"[1]\t# \"spine\" lid 2 4xNDR\n" +
+                "Switch\t36 \"S-2\"\t# \"spine\"\n[2]\t\"S-2\"[3]\n[3]\t\"S-2\"[2]\n" + adapter)
+            .find("switch 'leaf' lists 1 link to 'spine', which lists 0 back") !=
+        std::string::npos);
+}
+
 TEST_CASE("a fabric's file is told from a machine's") {
   CHECK(is_fabric("# x\n\n  SWITCHNAME=a Nodes=b\n"));
   CHECK(is_fabric(Discovered().add(1, {{"n1", 0}}, {}).text()));

@@ -57,6 +57,13 @@ std::string message(const std::string& text, const std::string& name = "") {
   return "accepted";
 }
 
+ImportOptions options(const std::vector<double>& nic_gbit) {
+  ImportOptions options;
+  options.gpu = "a100-sxm-40gb";
+  options.nic_gbit = nic_gbit;
+  return options;
+}
+
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -119,6 +126,48 @@ TEST_CASE("what is wrong with a file is said in one line") {
                              "<nvlink target=\"b\" count=\"0\" tclass=\"0x068000\"/>") +
                          tail),
                  "nvlink.count"));
+}
+
+TEST_CASE("two GPUs of one number are refused, but where every GPU has the same") {
+  const auto numbered = [](const std::vector<const char*>& numbers) {
+    std::string text = head, bus = "a";
+    for (const char* number : numbers) {
+      text += gpu(bus, std::string("dev=\"") + number + "\" sm=\"80\"");
+      ++bus[0];
+    }
+    return text + tail;
+  };
+  CHECK(message(numbered({"1", "0", "2"})) == "accepted");
+  CHECK(contains(message(numbered({"0", "1", "1"})),
+                 ".xml:10: gpu.dev: is 1, as of another GPU; accepted: a number each"));
+  // A GPU a container: each says 0 of its own.
+  const Imported all = read_nccl_xml_text(numbered({"0", "0", "0"}), "x", options({}));
+  CHECK(all.machine.gpus.size() == 3);
+  REQUIRE(all.notes.size() == 1);
+  CHECK(all.notes[0] == "all 3 GPUs say dev=\"0\": they are numbered as in the file");
+}
+
+TEST_CASE("a NIC without a speed has 10 Gb/s, as in NCCL, and that is said") {
+  const auto imported = [](const std::string& speed, const std::vector<double>& gbit) {
+    const std::string net = "<net name=\"mlx5_0\" dev=\"0\"" + speed + " port=\"1\"/>";
+    const std::string nic =
+        "    <pci busid=\"0000:03:00.0\" link_speed=\"16.0 GT/s PCIe\" link_width=\"16\">\n"
+        "      <nic>" +
+        net + net + "</nic>\n    </pci>\n";
+    return read_nccl_xml_text(head + gpu("a", "dev=\"0\" sm=\"80\"") + nic + tail, "x",
+                              options(gbit));
+  };
+  for (const char* speed : {" speed=\"-5\"", " speed=\"0\"", ""}) {
+    CAPTURE(speed);
+    const Imported i = imported(speed, {});
+    CHECK(i.machine.graph[i.machine.nics.at(0)].nic_gbps == doctest::Approx(1.25));
+    REQUIRE(i.notes.size() == 1);
+    CHECK(i.notes[0] ==
+          "2 NICs have no speed above 0 in the file: 10 Gb/s taken, as NCCL does; --nic-speed says "
+          "otherwise");
+    CHECK(imported(speed, {200}).notes.empty());
+  }
+  CHECK(imported(" speed=\"200000\"", {}).notes.empty());
 }
 
 TEST_CASE("the line of an error is the element's") {

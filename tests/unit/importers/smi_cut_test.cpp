@@ -80,3 +80,12 @@ TEST_CASE("nvidia-smi: what a cut left out is named with its line") {
         "topo.txt:2: has more than 2 cells; accepted: one a column of the header in line 1, GPU0, "
         "GPU1");
 }
+
+TEST_CASE("nvidia-smi: a second row of a device is refused, the whole matrix again is not") {
+  const std::string matrix = "\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tNV4\t X \n";
+  CHECK(refusal(matrix + "GPU0\t X \tSYS\n") ==
+        "topo.txt:4: is a second row of GPU0; accepted: one row for each column");
+  CHECK(refusal("\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU0\t X \tNV4\nGPU1\tNV4\t X \n") ==
+        "topo.txt:3: is a second row of GPU0; accepted: one row for each column");
+  CHECK(refusal(matrix + matrix) == "taken");
+}
