@@ -21,9 +21,9 @@ namespace {
 
 void read_world(Section& root) {
   Job& job = root.job();
-  const auto processes = root.integer({"num_processes"}, 0, 1e7);
-  const auto machines = root.integer({"num_machines"}, 0, 1e6);
-  if (!processes || processes->value < 1) return;
+  const auto processes = root.integer({"num_processes"}, 1, 1e7);
+  const auto machines = root.integer({"num_machines"}, 1, 1e6);
+  if (!processes) return;
   job.set("gpus", &Scenario::gpus, processes->value, processes->source);
   if (!machines || machines->value < 2) return;
   if (processes->value % machines->value != 0) {

@@ -55,6 +55,9 @@ std::vector<std::string> Pen::left_out() const {
   std::vector<std::string> keys;
   visit_scenario(s, [&](const KeyInfo& key, const auto& field) {
     const std::string_view group = key.group;
+    if (const auto left = defaults_.find(key.name); !field && left != defaults_.end()) {
+      keys.push_back(fmt::format("{} = {}", key.name, left->second));
+    }
     if (!field || (group != "Model" && group != "Strategy") || said_.count(key.name) > 0) return;
     keys.push_back(fmt::format("{} = {}", key.name, shown(*field)));
   });
@@ -78,6 +81,19 @@ std::optional<std::int64_t> Pen::nodes() const {
   if (s.nodes) return *s.nodes;
   if (s.gpus && s.gpus_per_node) return (*s.gpus + *s.gpus_per_node - 1) / *s.gpus_per_node;
   return std::nullopt;
+}
+
+std::string Pen::precision() {
+  if (const auto& said = take("precision", s.precision)) return *said;
+  const bool has_bf16 = !s.cluster || resolve_cluster(s).machine.gpu.peak_bf16.has_value();
+  return default_precision(resolve_strategy(s).kind, has_bf16);
+}
+
+std::optional<std::int64_t> Pen::seq_len() const {
+  if (s.seq_len || !s.model) return s.seq_len;
+  const Architecture& a = load_model(scenario_path(s, "model", *s.model)).architecture;
+  if (takes_images(a.family) || a.max_positions <= 0) return std::nullopt;
+  return a.max_positions;
 }
 
 const std::vector<std::string>& emit_formats() {

@@ -17,10 +17,10 @@ std::string mixed_precision(Pen& pen, const std::string& strategy) {
   const bool ddp = strategy == "ddp";
   const std::string native = zero ? "bf16-master" : ddp ? "amp-bf16" : "bf16-mixed-reduce-bf16";
   const std::string half = zero ? "fp16-master" : ddp ? "amp-fp16" : "fp16-mixed";
-  const std::string precision = pen.take("precision", pen.s.precision).value_or(native);
+  const std::string precision = pen.precision();
   if (precision == "fp32") return "'no'";
   if (precision == half) return "fp16";
-  if (precision != native) pen.leave("precision");
+  if (precision != native) pen.leave("precision", precision);
   return precision.find("fp16") == std::string::npos ? "bf16" : "fp16";
 }
 

@@ -17,16 +17,17 @@ void put(Pen& pen, Json& into, const char* key, const std::optional<T>& field) {
 }
 
 void put_dtype(Pen& pen, Json& json) {
-  const std::string precision = pen.take("precision", pen.s.precision).value_or("bf16-master");
+  const std::string precision = pen.precision();
+  const auto names = [&](const char* dtype) { return precision.find(dtype) != std::string::npos; };
   // Gradients in fp32 are stage 1's; under stage 0 they would make DeepSpeed shard the state.
   const bool wide = precision == "bf16-master-grad-fp32" && pen.strategy() == "zero1";
-  if (precision == "bf16-master" || wide) {
+  if (names("bf16")) {
     json["bf16"] = {{"enabled", true}};
-  } else if (precision == "fp16-master") {
+  } else if (names("fp16")) {
     json["fp16"] = {{"enabled", true}};
-  } else if (precision != "fp32") {
-    pen.leave("precision");
   }
+  const bool said = precision == "bf16-master" || precision == "fp16-master" || wide;
+  if (!said && precision != "fp32") pen.leave("precision", precision);
   if (wide) json["data_types"] = {{"grad_accum_dtype", "fp32"}};
 }
 
@@ -68,7 +69,11 @@ std::string deepspeed_text(Pen& pen) {
   Json zero = {{"stage", stage}};
   if (stage == 0) {
     // One bucket is what stage 0 does; others are DistributedDataParallel's.
-    if (s.bucket_cap_mb == std::optional<double>(1e6)) pen.say("bucket_cap_mb");
+    if (s.bucket_cap_mb == std::optional<double>(1e6)) {
+      pen.say("bucket_cap_mb");
+    } else if (!s.bucket_cap_mb_list) {
+      pen.leave("bucket_cap_mb", ddp_bucket_cap_mb);
+    }
   } else {
     put(pen, zero, "reduce_bucket_size", s.reduce_bucket_size);
     put(pen, zero, "overlap_comm", s.overlap_comm);

@@ -35,7 +35,7 @@ std::string model_table(Pen& pen) {
 
 std::string dtype_lines(Pen& pen, bool ddp) {
   const std::string native = ddp ? "amp-bf16" : "bf16-mixed";
-  const std::string precision = pen.take("precision", pen.s.precision).value_or(native);
+  const std::string precision = pen.precision();
   const auto lines = [](const char* param, const char* reduce) {
     return fmt::format("mixed_precision_param = \"{}\"\nmixed_precision_reduce = \"{}\"\n", param,
                        reduce);
@@ -44,7 +44,7 @@ std::string dtype_lines(Pen& pen, bool ddp) {
   if (precision == "bf16-mixed-reduce-bf16") return lines("bfloat16", "bfloat16");
   if (precision == "bf16-pure") return "dtype = \"bfloat16\"\n" + lines("bfloat16", "bfloat16");
   if (precision == (ddp ? "amp-fp16" : "fp16-mixed")) return lines("float16", "float32");
-  if (precision != native) pen.leave("precision");
+  if (precision != native) pen.leave("precision", precision);
   return lines("bfloat16", "float32");
 }
 
@@ -63,8 +63,10 @@ std::string training_table(Pen& pen, bool ddp) {
     pen.say("accumulation");
     pen.say("accumulation_sync");
   }
-  if (const auto& length = pen.take("seq_len", s.seq_len)) {
+  // Without one torchtitan takes 2048, whatever the model.
+  if (const auto length = pen.seq_len()) {
     text += fmt::format("seq_len = {}\n", *length);
+    pen.say("seq_len");
   }
   // Without a limit of its own torchtitan clips at 1.
   const bool clip = pen.take("clip_grad_norm", s.clip_grad_norm).value_or(false);
@@ -92,7 +94,11 @@ std::string parallelism_table(Pen& pen, const std::string& strategy) {
     }
     replicate = std::to_string(*world);
     shard = "1";
-    if (s.bucket_cap_mb == std::optional<double>(100.0)) pen.say("bucket_cap_mb");
+    if (s.bucket_cap_mb == std::optional<double>(100.0)) {
+      pen.say("bucket_cap_mb");
+    } else if (!s.bucket_cap_mb_list) {
+      pen.leave("bucket_cap_mb", ddp_bucket_cap_mb);
+    }
   }
   std::string text = fmt::format(
       "[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n",
@@ -103,7 +109,11 @@ std::string parallelism_table(Pen& pen, const std::string& strategy) {
     const bool never = reshard && (!reshard->yes || reshard->count == 1);
     text += fmt::format("fsdp_reshard_after_forward = \"{}\"\n", never ? "never" : "default");
     // Its own units, whatever else was forecast.
-    if (s.wrap == std::optional<std::string>("torchtitan")) pen.say("wrap");
+    if (s.wrap == std::optional<std::string>("torchtitan")) {
+      pen.say("wrap");
+    } else {
+      pen.leave("wrap", "block");
+    }
   }
   return text + "tensor_parallel_degree = 1\n\n";
 }

@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "sim/forecast/resolve.hpp"
+#include "sim/forecast/scenario_keys.hpp"
+#include "sim/schedule/text.hpp"
 #include "sim/strategies/strategy.hpp"
 #include "tests/unit/jobs/said.hpp"
 
@@ -128,6 +131,82 @@ TEST_CASE("a scenario that is emitted and read back says the same of all that th
       }
     }
   }
+}
+
+TEST_CASE("emitted defaults, with what is said to be left out, make the same step when read back") {
+  const std::pair<const char*, std::vector<const char*>> formats[] = {
+      {"deepspeed", {"zero1", "zero2", "zero3", "ddp"}},
+      {"accelerate", {"ddp", "fsdp1", "fsdp2", "hsdp", "zero1", "zero2", "zero3"}},
+      {"torchtitan", {"fsdp2", "hsdp", "ddp"}}};
+  for (const auto& [format, strategies] : formats) {
+    for (const char* strategy : strategies) {
+      for (const char* cluster : {"dgx-h100", "aws-p3dn"}) {  // bf16 and fp16 by default
+        for (const char* model : {"gpt2", "llama-3-8b"}) {
+          CAPTURE(std::string(format));
+          CAPTURE(std::string(strategy));
+          CAPTURE(std::string(cluster));
+          CAPTURE(std::string(model));
+          const std::string where = std::string("cluster = \"") + cluster + "\"\nnodes = 2\n";
+          const Scenario s = parse_scenario(
+              where + "model = \"" + model + "\"\nstrategy = \"" + strategy + "\"\n" +
+                  (std::string(strategy) == "hsdp" ? "shard_group = 8\n" : ""),
+              "s");
+          const jobs::Emitted out = jobs::emitted(s, format);
+          CAPTURE(out.text);
+          Scenario flags = parse_scenario(where, "--flags");
+          for (const std::string& left : out.left_out) {
+            if (left.starts_with("bucket_cap_mb = 25,")) continue;
+            const std::size_t equals = left.find(" = ");
+            scenario_key(left.substr(0, equals)).set(flags, left.substr(equals + 3), {"s", 0, ""});
+          }
+          Scenario again =
+              jobs::combine({jobs::parse_job(out.text, "emitted")}, flags, {}).scenario;
+          if (among(out.left_out, "bucket_cap_mb")) again.bucket_cap_mb.reset();
+          const Resolved there = resolve(again);
+          const Resolved here = resolve(s);
+          CHECK(there.step.precision.name == here.step.precision.name);
+          CHECK(there.step.workload.seq_len == here.step.workload.seq_len);
+          const std::string step = to_text(build_schedule(here.step));
+          const bool same = to_text(build_schedule(there.step)) == step;
+          CHECK(same);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("defaults that a format changes are named as what was said is") {
+  const auto left_out = [](const std::string& text, const char* format) {
+    return jobs::emitted(parse_scenario(text, "s"), format).left_out;
+  };
+  const std::vector<std::string> reduced{"precision = bf16-mixed"};
+  for (const char* strategy : {"fsdp1", "fsdp2"}) {
+    const std::string text = std::string("strategy = \"") + strategy + "\"\n";
+    CHECK(left_out(text, "accelerate") == reduced);
+    CHECK(left_out(text + "precision = \"bf16-mixed\"\n", "accelerate") == reduced);
+  }
+  CHECK(left_out("strategy = \"ddp\"\n", "accelerate").empty());
+  CHECK(left_out("strategy = \"zero2\"\n", "deepspeed").empty());
+  CHECK(left_out("strategy = \"ddp\"\n", "deepspeed") ==
+        std::vector<std::string>{"precision = amp-bf16",
+                                 "bucket_cap_mb = 25, 1 for the first bucket"});
+  CHECK(left_out("strategy = \"ddp\"\ngpus = 8\n", "torchtitan") ==
+        std::vector<std::string>{"bucket_cap_mb = 25, 1 for the first bucket"});
+  CHECK(left_out("strategy = \"fsdp2\"\n", "torchtitan") ==
+        std::vector<std::string>{"wrap = block"});
+  // Of the recipes that DeepSpeed has not got, the dtype at least.
+  const Scenario amp = parse_scenario("strategy = \"ddp\"\nprecision = \"amp-fp16\"\n", "s");
+  CHECK(has(jobs::emit(amp, "deepspeed"), "\"fp16\": {\n    \"enabled\": true"));
+}
+
+TEST_CASE("torchtitan's sequence length is written, the model's own too: its default is 2048") {
+  const auto text = [](const std::string& more) {
+    return jobs::emit(parse_scenario("strategy = \"fsdp2\"\n" + more, "s"), "torchtitan");
+  };
+  CHECK(has(text("model = \"llama-3-8b\"\n"), "\nseq_len = 8192\n"));
+  CHECK(has(text("model = \"gpt2\"\n"), "\nseq_len = 1024\n"));
+  CHECK(has(text("model = \"gpt2\"\nseq_len = 512\n"), "\nseq_len = 512\n"));
+  CHECK(!has(text(""), "seq_len"));
 }
 
 TEST_CASE("what a format cannot say is named") {

@@ -162,3 +162,12 @@ TEST_CASE("fp8 engines of the Hugging Face family and Composer become recipes") 
                     "model: {name: mpt_causal_lm}\nfsdp_config: {sharding_strategy: FULL_SHARD}\n")
             .fp8 == Word("te-delayed"));
 }
+
+TEST_CASE("accelerate's numbers of processes and machines begin at 1") {
+  const std::string ddp = "distributed_type: MULTI_GPU\n";
+  CHECK(has(refusal(ddp + "num_processes: 0\n"),
+            "job:2: num_processes: 0 is not accepted; accepted: a whole number from 1 to "));
+  CHECK(has(refusal(ddp + "num_machines: 0\nnum_processes: 8\n"),
+            "job:2: num_machines: 0 is not accepted; accepted: a whole number from 1 to "));
+  CHECK(scenario_of(ddp + "num_processes: 1\n").gpus == 1);
+}
