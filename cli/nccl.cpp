@@ -38,7 +38,7 @@ struct Options {
   std::string output;
   std::string op = "all_reduce";
   std::string begin = "8", end = "1G", factor = "2";
-  std::string dtype = "float", redop = "sum";
+  std::string dtype = "float", redop;  // redop "": not said
   std::string hint_op;
   int ranks = 0, nodes = 0;
   bool published = false;
@@ -92,8 +92,14 @@ Dtype type_of_log(const std::string& name) {
 Reduction parse_redop(const std::string& name, CollectiveKind op) {
   const bool reduces = op == CollectiveKind::all_reduce || op == CollectiveKind::reduce_scatter ||
                        op == CollectiveKind::reduce;
-  if (!reduces) return Reduction::none;
-  if (name == "sum") return Reduction::sum;
+  if (!reduces) {
+    if (name.empty()) return Reduction::none;
+    throw InputError({"--redop", 0, ""},
+                     fmt::format("{} reduces nothing; accepted: without --redop, or --op "
+                                 "all_reduce, reduce_scatter, reduce",
+                                 to_string(op)));
+  }
+  if (name.empty() || name == "sum") return Reduction::sum;
   if (name == "avg") return Reduction::avg;
   if (name == "max" || name == "min") return Reduction::max;
   throw not_accepted({"--redop", 0, ""}, name, {"sum", "avg", "max", "min"});
@@ -125,10 +131,31 @@ std::vector<NcclTestsLog> read_logs(const Options& o) {
   return logs;
 }
 
+// "NVIDIA A100-SXM4-40GB" and "A100-SXM4-40GB" of an older driver are one GPU.
+std::string gpu_of(const NcclTestsLog& log) {
+  return log.gpu.starts_with("NVIDIA ") ? log.gpu.substr(7) : log.gpu;
+}
+
+// A table is of one machine's times: those of another GPU may not mix with them.
+void refuse_other_gpus(const std::vector<NcclTestsLog>& logs) {
+  const NcclTestsLog* first = nullptr;
+  for (const NcclTestsLog& log : logs) {
+    if (log.gpu.empty()) continue;
+    if (first == nullptr) first = &log;
+    if (gpu_of(log) == gpu_of(*first)) continue;
+    throw InputError({log.file, 0, ""},
+                     fmt::format("was measured on {}, {} on {}; accepted: logs of one GPU, a table "
+                                 "for each",
+                                 log.gpu, first->file, first->gpu));
+  }
+}
+
 int import(const Options& o) {
   MeasuredTable table;
   std::string said;
-  for (const NcclTestsLog& log : read_logs(o)) {
+  const std::vector<NcclTestsLog> logs = read_logs(o);
+  refuse_other_gpus(logs);
+  for (const NcclTestsLog& log : logs) {
     const auto again = std::count_if(log.rows.begin(), log.rows.end(), [&](const auto& row) {
       const auto known = table.find(log.op, log.ranks, log.nodes, row.bytes);
       return known && known->how == MeasuredHow::measured;
@@ -161,9 +188,9 @@ std::vector<Bytes> sizes_of(const Options& o) {
   double factor = 0;
   const std::from_chars_result read =
       std::from_chars(o.factor.data(), o.factor.data() + o.factor.size(), factor);
-  if (read.ec != std::errc{} || read.ptr != o.factor.data() + o.factor.size() || factor < 1.01 ||
-      factor > 1e6) {
-    throw InputError({"-f", 0, ""}, "'" + o.factor + "' is not accepted; accepted: 1.01 or more");
+  if (read.ec != std::errc{} || read.ptr != o.factor.data() + o.factor.size() ||
+      !(factor >= 1.01) || !(factor <= 1e6)) {
+    throw InputError({"-f", 0, ""}, "'" + o.factor + "' is not accepted; accepted: 1.01 to 1e6");
   }
   if (end < begin) throw InputError({"-e", 0, ""}, "is less than -b");
   std::vector<Bytes> sizes;
@@ -182,10 +209,10 @@ int predict(const Options& o, const Scenario& scenario) {
   const Cluster cluster = resolve_cluster(scenario);
   const Collectives collectives(cluster, {.replicate = cluster.world_size, .shard = 1},
                                 resolve_collectives(scenario));
-  std::string text =
-      fmt::format("# {}, {}{}: {} ranks on {} x {}\n# {}", to_string(op), o.dtype,
-                  reduction == Reduction::none ? "" : " " + o.redop, cluster.world_size,
-                  cluster.nodes, cluster.machine.name, collectives.describe(Axis::world));
+  std::string text = fmt::format(
+      "# {}, {}{}: {} ranks on {} x {}\n# {}", to_string(op), o.dtype,
+      reduction == Reduction::none ? "" : " " + (o.redop.empty() ? "sum" : o.redop),
+      cluster.world_size, cluster.nodes, cluster.machine.name, collectives.describe(Axis::world));
   text += fmt::format("# {:>12} {:>8} {:>7} {:>4} {:>10} {:>8} {:>8}  {}\n", "size", "algo",
                       "proto", "ch", "time", "algbw", "busbw", "from");
   text += fmt::format("# {:>12} {:>8} {:>7} {:>4} {:>10} {:>8} {:>8}\n", "(B)", "", "", "", "(us)",
