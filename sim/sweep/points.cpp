@@ -35,6 +35,14 @@ bool may_name_file(const std::string& key) {
   return keys.count(key) > 0;
 }
 
+// Said or not, it is the same point.
+bool says_the_default(const ScenarioKey& key, const Scenario& s) {
+  const Cell standard = default_of(key.name());
+  if (standard == Cell()) return false;
+  const std::optional<double> number = key.number(s);
+  return standard == (number ? Cell(*number) : Cell(key.text(s)));
+}
+
 }  // namespace
 
 Points::Points(Scenario base, std::vector<SweepAxis> axes, std::vector<Expression> conditions,
@@ -218,7 +226,7 @@ std::string Points::key(std::size_t point, const std::string& engine) const {
 std::string Points::text_of(const Scenario& s) const {
   std::string text;
   for (const ScenarioKey& key : scenario_keys()) {
-    if (!key.is_set(s)) continue;
+    if (!key.is_set(s) || says_the_default(key, s)) continue;
     const std::string value = key.text(s);
     text += key.name();
     text += '=';

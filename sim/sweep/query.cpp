@@ -50,7 +50,8 @@ Cell cell_of(const PointTable& table, std::size_t row, const std::string& column
   const Cell said = input < 0 ? Cell() : r.inputs[static_cast<std::size_t>(input)];
   // Who says nodes has a number of GPUs all the same.
   if (column == "gpus" && said == Cell()) return cell_of(table, row, "world_size");
-  if (input >= 0) return said;
+  // A default that is said and one that is not are one point (points.cpp).
+  if (input >= 0) return said == Cell() ? default_of(column) : said;
   const auto word = [](const std::string& text) { return text.empty() ? Cell() : Cell(text); };
   if (column == "state") return word(r.result.state);
   if (column == "why") return word(r.result.why);

@@ -106,7 +106,12 @@ TEST_CASE("a sweep prints its best points, keeps all, and works none out twice")
   CHECK(again.out == first.out);
   CHECK(again.err.find("0 points worked out, 100 known before") != std::string::npos);
   const Output more = run(grid + "--vary accumulation=1 --screen --out " + (folder / "s.db"));
-  CHECK(more.err.find("100 points worked out, 0 known before") != std::string::npos);  // says more
+  CHECK(more.err.find("0 points worked out, 100 known before") !=
+        std::string::npos);  // its default
+  const Output other = run(grid + "--vary accumulation=1,2 --screen --out " + (folder / "s.db"));
+  CHECK(other.err.find("100 points worked out, 100 known before") != std::string::npos);
+  CHECK(run("results " + (folder / "s.db") + " --where 'accumulation == 1' --export csv").out !=
+        run("results " + (folder / "s.db") + " --export csv").out);
 }
 
 TEST_CASE("points equal what simulate says, by either engine") {

@@ -127,6 +127,17 @@ TEST_CASE("a point is known by what it says, whoever says it") {
   CHECK(wide.fingerprint() != narrow.fingerprint());
 }
 
+TEST_CASE("a default that is said is the point of one that is not") {
+  const Points silent(base("strategy = \"ddp\"\n"), axes({"nodes=1,2"}), {});
+  for (const char* axis : {"accumulation=1,33", "micro_batch=1,2", "checkpointing=none,full"}) {
+    CAPTURE(axis);
+    const Points said(base("strategy = \"ddp\"\n"), axes({"nodes=1,2", axis}), {});
+    CHECK(said.key(0) == silent.key(0));
+    CHECK(said.key(2) == silent.key(1));
+    CHECK(said.key(1) != silent.key(0));
+  }
+}
+
 TEST_CASE("work is ordered so that what no schedule depends on varies fastest") {
   const Points points(base("strategy = \"ddp\"\nnodes = 2\n"),
                       axes({"nic_gbps=25,50", "micro_batch=1,2"}), {});

@@ -154,3 +154,13 @@ TEST_CASE("the printed table has what varies, then what matters") {
       "compute\n");
   CHECK(to_text(t, RowList{}, {"nodes"}) == "no points\n");
 }
+
+TEST_CASE("an input that a point does not say is its default, where it has one") {
+  PointTable table;
+  table.inputs = {"accumulation", "checkpointing", "bucket_cap_mb"};
+  table.rows.emplace_back();
+  table.rows[0].inputs = {Cell(), Cell(), Cell()};
+  CHECK(cell_of(table, 0, "accumulation") == Cell(1.0));
+  CHECK(cell_of(table, 0, "checkpointing") == Cell(std::string("none")));
+  CHECK(cell_of(table, 0, "bucket_cap_mb") == Cell());
+}
