@@ -116,7 +116,7 @@ RankRange ranks_left_open(CollectiveKind op, const std::vector<Row>& rows) {
 }
 
 std::string words_of(const RankRange& range) {
-  if (range.least > range.most) return "no one number of ranks";
+  if (range.least > range.most || std::isinf(range.least)) return "no one number of ranks";
   if (range.least == range.most) return fmt::format("{:.0f} ranks", range.least);
   return std::isinf(range.most) ? fmt::format("{:.0f} ranks or more", range.least)
                                 : fmt::format("{:.0f} to {:.0f} ranks", range.least, range.most);

@@ -69,7 +69,8 @@ double last_digit(const std::string& word) {
   const std::size_t exponent = std::min(word.find_first_of("eE"), word.size());
   const std::size_t point = word.find('.');
   const int decimals = point < exponent ? static_cast<int>(exponent - point) - 1 : 0;
-  return std::pow(10.0, std::atoi(word.c_str() + std::min(exponent + 1, word.size())) - decimals);
+  const long power = std::strtol(word.c_str() + std::min(exponent + 1, word.size()), nullptr, 10);
+  return std::pow(10.0, static_cast<double>(std::clamp(power, -400L, 400L)) - decimals);
 }
 
 // Whether so many bytes in this time are this bandwidth. N/A agrees with everything.
@@ -118,6 +119,12 @@ class Reader {
       if (line.size() <= 4096) take(line);
     }
     finish();
+    if (runs_.empty() && broken_line_ > 0) {
+      throw InputError(
+          {file_, broken_line_, ""},
+          "is a broken result row, and none is whole; accepted: as many columns as the "
+          "header has, and a time and algbw that make the size");
+    }
     return std::move(runs_);
   }
 
@@ -183,6 +190,7 @@ class Reader {
       }
     }
     run_.rows = std::move(kept);
+    if (broken_line_ == 0) broken_line_ = run_.first_broken;
   }
 
   void take_other(const std::string& line, const Words& words) {
@@ -272,6 +280,7 @@ class Reader {
 
   const std::string& file_;
   int number_ = 0;
+  int broken_line_ = 0;  // the first of the file
   std::size_t all_rows_ = 0;
   bool per_iteration_ = false;
   std::size_t header_halves_ = 1, row_halves_ = 1;  // of the header, of the row just read

@@ -67,6 +67,11 @@ TEST_CASE("slow rows that each leave many ranks open narrow them down together")
   }
   CHECK(refusal(slow, {.ranks = 16, .nodes = 2}) == "accepted");
   CHECK(refusal(slow, {.ranks = 17, .nodes = 1}) == "accepted");
+  // More than twice algbw is no all-reduce.
+  CHECK(refusal("  1048576  262144  float  sum  -1  50.25  20.87  80.00  0\n",
+                {.ranks = 2, .nodes = 1})
+            .find("has rows (busbw and algbw, size and count) of no one number of ranks;") !=
+        std::string::npos);
   CHECK(refusal("  64  16  float  sum  -1  0.64  0.10  0.19  0\n", {.ranks = 2, .nodes = 1})
             .find(" ranks or more; accepted:") != std::string::npos);
 }

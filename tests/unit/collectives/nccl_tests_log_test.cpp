@@ -346,6 +346,20 @@ TEST_CASE("a row that is cut where it reads as another is skipped and said") {
   }
 }
 
+TEST_CASE("a log whose rows are all broken is refused with the first of them") {
+  const std::string header =
+      "#  size  count  type  redop  root  time  algbw  busbw  #wrong  time  algbw  busbw  #wrong\n";
+  for (const char* broken :
+       {"  1048576  262144  float  sum  -1  50.25  20.87  39.13  0\n",
+        "  1048576  262144  float  sum  -1  50.25  20.87  39.13  0  50.50\n",
+        "  1048576  262144  float  sum  -1  1e-99999999999  1e-99999999999  1  0"
+        "  1  1  1  1\n"}) {
+    CHECK(
+        contains(refusal(header + broken, "t.log", {.ranks = 16, .nodes = 2}),
+                 "t.log:2: is a broken result row, and none is whole; accepted: as many columns"));
+  }
+}
+
 namespace {
 
 // What 2.13 to 2.18 print of one test, with devices on so many hosts.
