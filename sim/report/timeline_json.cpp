@@ -42,7 +42,7 @@ struct Drawn {
 class TimelineWriter {
  public:
   TimelineWriter(const Schedule& schedule, const CostTable& costs, const Timeline& timeline)
-      : schedule_(schedule), costs_(costs), timeline_(timeline), view_(schedule, timeline) {
+      : costs_(costs), timeline_(timeline), view_(schedule, timeline) {
     for (const Role& role : schedule.roles) {
       auto& names = names_.emplace_back();
       for (const StepProgram& step : role.steps) names.push_back(op_names(schedule, step));
@@ -147,7 +147,6 @@ class TimelineWriter {
                                                : 0);
   }
 
-  const Schedule& schedule_;
   const CostTable& costs_;
   const Timeline& timeline_;
   StepView view_;

@@ -96,7 +96,6 @@ JoinedRank::JoinedRank(const HookPlace& place, const std::vector<Bucket>& bucket
                        std::vector<View> held, UsedMap* used_map, BroadcastCoalesced* buffers,
                        int source)
     : place_(place),
-      buckets_(buckets),
       notice_(place.builder, "." + place.label + "shadow", place.streams),
       reduction_(make_reduction(hook, place, buckets)),
       held_(std::move(held)),

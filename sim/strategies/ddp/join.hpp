@@ -67,7 +67,6 @@ class JoinedRank {
 
  private:
   HookPlace place_;
-  const std::vector<Bucket>& buckets_;
   JoinNotice notice_;
   std::unique_ptr<BucketReduction> reduction_;
   std::vector<View> held_;
