@@ -25,6 +25,15 @@ Name resource_of(nccl::PathType type) {
   }
 }
 
+double line_rate_gbps(nccl::PathType type, double nccl_gbps) {
+  switch (type) {
+    case nccl::PathType::net: return nccl_gbps;
+    case nccl::PathType::pix: return nccl_gbps * 63 / 48;  // 16 lanes of Gen5; the others alike
+    case nccl::PathType::nvl: return nccl_gbps * 25 / 20;  // NVLink 3; the others less
+    default: return 0;
+  }
+}
+
 void keep_worst(std::vector<LinkLoad>& loads, const LinkLoad& load) {
   for (LinkLoad& known : loads) {
     if (known.resource != load.resource) continue;
@@ -160,8 +169,13 @@ void Collectives::Impl::add_node(AxisPlan& plan, const NodeGroups& node, Collect
   out->staged = out->staged || together.staged;
   for (const auto& [place, link] : together.links) {
     keep_worst(out->loads, {resource_of(link.type), link.bytes, link.bytes / (link.gbps * 1e9)});
+    const double line_rate = line_rate_gbps(link.type, link.gbps);
+    if (line_rate > 0) out->least = std::max(out->least, link.bytes / (line_rate * 1e9));
   }
-  if (fabric.bytes > 0) keep_worst(out->loads, {Name("fabric"), fabric.bytes, fabric.seconds});
+  if (fabric.bytes > 0) {
+    keep_worst(out->loads, {Name("fabric"), fabric.bytes, fabric.seconds});
+    out->least = std::max(out->least, fabric.seconds);
+  }
 }
 
 // What communicators of the axis have on the broken node.

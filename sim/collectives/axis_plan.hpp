@@ -21,6 +21,7 @@ namespace stepcast {
 // Loads per byte of size; the bytes sent are of one communicator.
 struct UnitLoads {
   std::vector<LinkLoad> loads;
+  double least = 0;  // seconds of the fullest link at its line rate
   double sent_intra = 0;
   double sent_inter = 0;
   bool staged = false;  // some of it through shared host memory
@@ -35,6 +36,9 @@ struct AxisPlan {
 
 // "nvlink", "pcie" or "nic".
 Name resource_of(nccl::PathType type);
+// What a link carries at the most, GB/s a direction: the label of which NCCL's speed is what
+// collectives reach of it. 0 where NCCL's is a placeholder: between CPUs, C2C.
+double line_rate_gbps(nccl::PathType type, double nccl_gbps);
 // Of the loads on one resource the longest.
 void keep_worst(std::vector<LinkLoad>& loads, const LinkLoad& load);
 

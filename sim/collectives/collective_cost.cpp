@@ -151,7 +151,8 @@ CollectiveCost Collectives::work_out(Axis axis, CollectiveKind kind, Bytes bytes
                     ranks,
                     slowest->comm().nodes,
                     latency_us,
-                    cost.seconds * 1e6 - latency_us};
+                    cost.seconds * 1e6 - latency_us,
+                    unit.least * size * wire * 1e6};
   cost.network_class = impl_->class_of(*slowest, plan, unit);
   const Correction* correction =
       impl_->options.corrections ? impl_->options.corrections->find(cost.network_class) : nullptr;

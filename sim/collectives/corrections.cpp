@@ -28,16 +28,21 @@ int network_steps(const PredictedCall& call) {
   return (once ? 1 : 2) * network_hops(call);
 }
 
+bool is_two_node_tree(const PredictedCall& call) {
+  const bool tree =
+      call.algorithm == NcclAlgorithm::tree || call.algorithm == NcclAlgorithm::nvls_tree;
+  return tree && call.kind == CollectiveKind::all_reduce && call.nodes == 2 &&
+         call.ranks > call.nodes;
+}
+
 double corrected_us(const Correction& correction, const PredictedCall& call) {
-  const bool two_nodes =
-      call.kind == CollectiveKind::all_reduce && call.nodes == 2 && call.ranks > call.nodes;
   double wire = std::max(0.0, call.wire_us);
   if (call.nodes > 2) wire *= std::pow(network_hops(call), correction.stall);
   double time = call.latency_us + correction.launch_us;
   time += network_steps(call) * correction.step_us;
-  time += wire / (two_nodes ? correction.two_node_all_reduce : correction.efficiency);
+  time += wire / (is_two_node_tree(call) ? correction.two_node_all_reduce : correction.efficiency);
   if (call.protocol != NcclProtocol::ll) time += correction.ramp * std::sqrt(wire);
-  return time;
+  return std::max(time, call.least_us);
 }
 
 std::string correction_class(const nccl::CommShape& comm, bool nvswitch, bool staged,

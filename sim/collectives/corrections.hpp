@@ -13,11 +13,13 @@
 //   launch      a call's fixed cost that NCCL's base latency has not (one node)
 //   step        what each step between nodes takes beyond NCCL's step of InfiniBand: EFA's
 //               reliable datagrams, TCP's copies, the proxy thread that posts each chunk
-//   efficiency  of the bandwidth for the largest buffers: at most 1, but through shared host
-//               memory, whose bandwidth is itself an estimate (docs/collectives.md)
+//   efficiency  of the bandwidth for the largest buffers: on one node at most 1, but through shared
+//               host memory, whose bandwidth is itself an estimate (docs/collectives.md); between
+//               nodes at most 25/24, NICs over what NCCL takes their PCIe for
 //   two_node_all_reduce
-//               in its place for an all-reduce on exactly two nodes of several GPUs, where a tree
-//               crosses once and a ring twice: NCCL's model of that is off by class
+//               in its place for a tree (Tree, NVLSTree) on exactly two nodes of several GPUs, where
+//               a byte crosses once each way: NCCL's model of that is off by class. Not for a ring,
+//               whose bytes cross twice
 //   stall       how the bandwidth falls with the hops between nodes that data takes in a row: nodes
 //               - 1 in a ring, log2(nodes) in a tree, 1 on two nodes. A pipeline goes at the pace
 //               of its slowest link, and on a fabric that many share each further link is one more
@@ -27,6 +29,10 @@
 //   ramp        chunks that do not fill the pipes: us for each sqrt(us) on the wire. With 3.2, a
 //               call of 100 us on the wire takes 32 us more, one of 10,000 us 320. Not for LL,
 //               whose chunks are small at any size.
+//
+// Whatever the class, no call is faster than the bytes that its fullest link must carry at that
+// link's line rate (`least_us`): two nodes of eight NICs of 50 GB/s reduce no more than 400 GB/s by
+// a tree (S/8 a NIC and direction), and by a ring a bus bandwidth of 400 GB/s.
 //
 // Example: class nvlink3, launch 7.3, ramp 3.95; all-gather of 64 MiB on 8 A100. NCCL says 32.2 us
 // + 244.7 us on the wire = 277; with 7.3 and 3.95 * sqrt(244.7) = 61.8 that is 346. Measured, on a
@@ -63,7 +69,11 @@ struct PredictedCall {
   int nodes = 1;
   double latency_us = 0;
   double wire_us = 0;
+  double least_us = 0;  // its bytes at the line rate of the links
 };
+
+// Whether a tree reduces on exactly two nodes of several GPUs.
+bool is_two_node_tree(const PredictedCall& call);
 
 double corrected_us(const Correction& correction, const PredictedCall& call);
 
@@ -75,6 +85,8 @@ int network_hops(const PredictedCall& call);
 // On one node "nvlink2" to "nvlink5", the generation of the links to an NVSwitch, "host" where some
 // of the traffic goes through shared host memory (`staged`), "" with any other links. Between nodes
 // the network's name, but "rdma" for InfiniBand and RoCE, "rdma-blackwell" with such GPUs.
+// "efa-busy" is EFA in one cluster whose figures were published as means while others used it: what
+// `efa` takes, and the stall. Only a scenario that names it as its network gets that.
 std::string correction_class(const nccl::CommShape& comm, bool nvswitch, bool staged,
                              const std::string& network);
 

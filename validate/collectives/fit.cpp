@@ -36,6 +36,9 @@ Correction fit_class(const std::string& name, const std::vector<const PublishedC
   Correction c;
   const bool many_nodes = std::any_of(
       rows.begin(), rows.end(), [](const PublishedCall* row) { return row->predicted.nodes > 2; });
+  const bool two_node_trees = std::any_of(rows.begin(), rows.end(), [](const PublishedCall* row) {
+    return is_two_node_tree(row->predicted);
+  });
   std::vector<Parameter> free;
   if (small && one_node) free.push_back({&c.launch_us, 8, 0, 200});
   if (small && !one_node) free.push_back({&c.step_us, 16, 0, 2000});
@@ -43,8 +46,9 @@ Correction fit_class(const std::string& name, const std::vector<const PublishedC
   if (many_nodes) free.push_back({&c.stall, 0.16, 0, 2});
   // AWS ships a tuner plugin, so what ran is not what NCCL would choose: no bandwidth can be seen.
   if (name != "efa") {
-    free.push_back({&c.efficiency, 0.08, 0.4, name == "host" ? 1.6 : 1.0});
-    if (!one_node) free.push_back({&c.two_node_all_reduce, 0.08, 0.5, 2.0});
+    // NCCL takes PCIe 4 and 5 for 24 and 48 GB/s and lets NICs of 25 and 50 reach no more.
+    free.push_back({&c.efficiency, 0.08, 0.4, name == "host" ? 1.6 : one_node ? 1.0 : 25.0 / 24});
+    if (two_node_trees) free.push_back({&c.two_node_all_reduce, 0.08, 0.5, 2.0});
   }
   double best = loss(c, rows);
   for (int halvings = 0; halvings < 10;) {
@@ -66,6 +70,7 @@ Correction fit_class(const std::string& name, const std::vector<const PublishedC
     for (Parameter& p : free) p.step /= 2;
     ++halvings;
   }
+  if (!one_node && !two_node_trees) c.two_node_all_reduce = c.efficiency;
   for (double* value :
        {&c.launch_us, &c.step_us, &c.efficiency, &c.two_node_all_reduce, &c.ramp, &c.stall}) {
     *value = std::round(*value / finest) * finest;

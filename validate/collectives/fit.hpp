@@ -7,7 +7,8 @@
 // Which parameters are free follows from what can be seen: one node has no network step; several
 // nodes have no launch of their own, which two nodes could not tell from a step; neither is seen in
 // rows above 1 MiB alone; EFA's rows show no bandwidth, as AWS's tuner plugin chose what ran; hops
-// in a row are seen from three nodes on.
+// in a row are seen from three nodes on; trees on two nodes take the efficiency of all where no row
+// is of one.
 //
 // A class whose check machines come out worse than by NCCL's prediction alone, in either band, gets
 // no correction.

@@ -40,10 +40,48 @@ TEST_CASE("an all-reduce on two nodes of several GPUs has its own efficiency, LL
       CollectiveKind::all_reduce, NcclAlgorithm::tree, NcclProtocol::ll, 16, 2, 30, 100};
   // 30 + 2 + 2 * 10 + 100 / 1.25
   CHECK(corrected_us(correction, call) == doctest::Approx(132));
+  call.algorithm = NcclAlgorithm::nvls_tree;
+  CHECK(corrected_us(correction, call) == doctest::Approx(132));
+  call.algorithm = NcclAlgorithm::ring;  // crosses twice: 100 / 0.8
+  CHECK(corrected_us(correction, call) == doctest::Approx(177));
+  call.algorithm = NcclAlgorithm::tree;
   call.ranks = 2;  // one GPU a node: nothing for a tree to gain; 100 / 0.8
   CHECK(corrected_us(correction, call) == doctest::Approx(177));
   call.nodes = 1;  // no network
   CHECK(corrected_us(correction, call) == doctest::Approx(157));
+}
+
+TEST_CASE("no correction is faster than the line rate") {
+  PredictedCall call{
+      CollectiveKind::all_reduce, NcclAlgorithm::tree, NcclProtocol::simple, 16, 2, 30, 1000, 900};
+  const Correction fast{.two_node_all_reduce = 2};
+  CHECK(corrected_us(fast, call) == 900);  // not 30 + 1000 / 2
+  call.least_us = 400;
+  CHECK(corrected_us(fast, call) == 530);
+}
+
+TEST_CASE("two nodes reduce no faster than their NICs carry") {
+  // A ring sends 15/8 of the size out of each node: its bus bandwidth is at most that of the NICs.
+  // A tree sends the size once.
+  struct Case {
+    const char* machine;
+    double nics_gbps;
+  };
+  CollectiveOptions options;
+  options.corrections = Corrections::shipped();
+  for (const Case& c : {Case{"hgx-b300", 800}, {"dgx-b200", 400}, {"gcp-a4", 400},
+                        {"perlmutter-a100", 100}, {"dgx-h100", 400}, {"azure-nd-v4", 200}}) {
+    CAPTURE(c.machine);
+    const Cluster cluster = make_cluster(load_machine(c.machine), {.nodes = 2});
+    const Collectives collectives(cluster, {.replicate = cluster.world_size, .shard = 1}, options);
+    for (Bytes bytes = 256 * mib; bytes <= 64 * gib; bytes *= 4) {
+      const CollectiveCost cost = collectives.cost(Axis::world, CollectiveKind::all_reduce, bytes,
+                                                   Dtype::fp32, Reduction::sum);
+      const double size_gbps = static_cast<double>(bytes) / cost.seconds * 1e-9;
+      const bool ring = cost.choice.algorithm == NcclAlgorithm::ring;
+      CHECK((ring ? cost.busbw_gbps : size_gbps) <= c.nics_gbps * 1.000001);
+    }
+  }
 }
 
 TEST_CASE("each further hop stalls a ring, a tree over 32 nodes has five") {
