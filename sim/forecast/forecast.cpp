@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -17,6 +19,7 @@
 #include "sim/forecast/placed.hpp"
 #include "sim/forecast/step_by_messages.hpp"
 #include "sim/forecast/stragglers.hpp"
+#include "sim/report/format.hpp"
 #include "sim/strategies/ddp/unused.hpp"
 
 namespace stepcast {
@@ -187,6 +190,33 @@ std::unique_ptr<Engine> engine_of(const Resolved& r, bool broken) {
   return r.engine == "formula" ? make_formula_engine() : make_fluid_engine();
 }
 
+namespace {
+
+// Where what collectives take beyond NCCL's formula is more than a tenth of the step, by class.
+void add_correction_notes(Report& report) {
+  struct Times {
+    Seconds corrected = 0, formula = 0;
+  };
+  std::map<std::string, Times> by_class;
+  for (const CollectiveRow& row : report.collectives) {
+    if (!row.cost.corrected) continue;
+    Times& times = by_class[row.cost.network_class];
+    times.corrected += row.calls * row.cost.seconds;
+    times.formula +=
+        row.calls * (row.cost.predicted.latency_us + row.cost.predicted.wire_us) * 1e-6;
+  }
+  for (const auto& [name, times] : by_class) {
+    const double share = std::abs(times.corrected - times.formula) / report.step_time;
+    if (share <= 0.1) continue;
+    report.notes.push_back(fmt::format(
+        "corrections for {}: its collectives take {} alone, {} by NCCL's formula "
+        "(collective_corrections = false); the difference is {} of the step",
+        name, human_seconds(times.corrected), human_seconds(times.formula), percent(share)));
+  }
+}
+
+}  // namespace
+
 Report report_of(const Resolved& r, const Schedule& schedule, const CostTable& costs,
                  const Timeline& timeline, const Collectives& collectives) {
   return report_of(r, schedule, costs, timeline, collectives, memory_of_roles(r, schedule));
@@ -211,6 +241,7 @@ Report report_of(const Resolved& r, const Schedule& schedule, const CostTable& c
   report.fits = fits(report.memory, report.capacity);
   report.notes = schedule.notes;
   report.notes.insert(report.notes.end(), r.notes.begin(), r.notes.end());
+  add_correction_notes(report);
   return report;
 }
 

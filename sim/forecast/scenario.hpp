@@ -155,7 +155,7 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
   visit(cluster.range("leaf_ports", "nodes a leaf, a pod of rails or a group (default 32)", 1, 1e6),
         s.leaf_ports);
   visit(cluster.choice("network", "latency class of the network",
-                       {"infiniband", "roce", "efa", "ethernet", "slingshot"}),
+                       {"infiniband", "roce", "efa", "efa-busy", "ethernet", "slingshot"}),
         s.network);
   visit(cluster.range("oversubscription", "downlink over uplink at the leaf (default 1)", 1, 1000),
         s.oversubscription);

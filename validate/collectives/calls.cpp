@@ -82,13 +82,20 @@ void assign_roles(std::vector<PublishedCall>* calls) {
     if (call.role == SiteRole::apart) continue;
     const std::set<std::string>& all = machines[call.network_class];
     const auto place = std::distance(all.begin(), all.find(call.machine));
-    call.role = all.size() < 2 || call.network_class.empty() ? SiteRole::apart
+    call.role = is_busy(call.network_class) ? SiteRole::fit
+                : all.size() < 2 || call.network_class.empty() ? SiteRole::apart
                 : place % 2 == 1                             ? SiteRole::fit
                                                              : SiteRole::check;
   }
 }
 
 }  // namespace
+
+bool is_busy(const std::string& network_class) { return network_class.ends_with("-busy"); }
+
+std::string idle_class(const std::string& network_class) {
+  return network_class.substr(0, network_class.rfind("-busy"));
+}
 
 std::vector<PublishedCall> published_calls() {
   const std::map<std::string, Site> sites = read_sites();

@@ -16,6 +16,11 @@ namespace stepcast::validate {
 
 enum class SiteRole { fit, check, apart };
 
+// "efa-busy": a class that is one cluster's network while others use it, fitted on that cluster
+// alone and checked by nothing. "efa" is what it is when idle.
+bool is_busy(const std::string& network_class);
+std::string idle_class(const std::string& network_class);
+
 struct PublishedCall {
   std::string machine, id, network_class;
   SiteRole role = SiteRole::check;

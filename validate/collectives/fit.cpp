@@ -29,23 +29,29 @@ double loss(const Correction& correction, const std::vector<const PublishedCall*
   return sum / static_cast<double>(rows.size());
 }
 
-Correction fit_class(const std::string& name, const std::vector<const PublishedCall*>& rows) {
+// `idle`: the class that this one is with others on the network.
+Correction fit_class(const std::string& name, const std::vector<const PublishedCall*>& rows,
+                     const Correction* idle) {
   const bool one_node = rows.front()->predicted.nodes == 1;
   const bool small = std::any_of(
       rows.begin(), rows.end(), [](const PublishedCall* row) { return row->bytes <= small_bytes; });
-  Correction c;
+  Correction c = idle == nullptr ? Correction() : *idle;
   const bool many_nodes = std::any_of(
       rows.begin(), rows.end(), [](const PublishedCall* row) { return row->predicted.nodes > 2; });
   const bool two_node_trees = std::any_of(rows.begin(), rows.end(), [](const PublishedCall* row) {
     return is_two_node_tree(row->predicted);
   });
   std::vector<Parameter> free;
-  if (small && one_node) free.push_back({&c.launch_us, 8, 0, 200});
-  if (small && !one_node) free.push_back({&c.step_us, 16, 0, 2000});
-  free.push_back({&c.ramp, 1, 0, 50});
-  if (many_nodes) free.push_back({&c.stall, 0.16, 0, 2});
+  if (idle != nullptr) {
+    free.push_back({&c.stall, 0.16, 0, 2});
+  } else {
+    if (small && one_node) free.push_back({&c.launch_us, 8, 0, 200});
+    if (small && !one_node) free.push_back({&c.step_us, 16, 0, 2000});
+    free.push_back({&c.ramp, 1, 0, 50});
+    if (many_nodes) free.push_back({&c.stall, 0.16, 0, 2});
+  }
   // AWS ships a tuner plugin, so what ran is not what NCCL would choose: no bandwidth can be seen.
-  if (name != "efa") {
+  if (name != "efa" && idle == nullptr) {
     // NCCL takes PCIe 4 and 5 for 24 and 48 GB/s and lets NICs of 25 and 50 reach no more.
     free.push_back({&c.efficiency, 0.08, 0.4, name == "host" ? 1.6 : one_node ? 1.0 : 25.0 / 24});
     if (two_node_trees) free.push_back({&c.two_node_all_reduce, 0.08, 0.5, 2.0});
@@ -70,7 +76,7 @@ Correction fit_class(const std::string& name, const std::vector<const PublishedC
     for (Parameter& p : free) p.step /= 2;
     ++halvings;
   }
-  if (!one_node && !two_node_trees) c.two_node_all_reduce = c.efficiency;
+  if (idle == nullptr && !one_node && !two_node_trees) c.two_node_all_reduce = c.efficiency;
   for (double* value :
        {&c.launch_us, &c.step_us, &c.efficiency, &c.two_node_all_reduce, &c.ramp, &c.stall}) {
     *value = std::round(*value / finest) * finest;
@@ -86,7 +92,10 @@ Fit fit(const std::vector<PublishedCall>& calls) {
     if (call.role == SiteRole::fit) by_class[call.network_class].push_back(&call);
   }
   Fit out;
-  for (const auto& [name, rows] : by_class) out.corrections.set(name, fit_class(name, rows));
+  for (const auto& [name, rows] : by_class) {  // "efa" before "efa-busy"
+    const Correction* idle = is_busy(name) ? out.corrections.find(idle_class(name)) : nullptr;
+    out.corrections.set(name, fit_class(name, rows, idle));
+  }
   for (const auto& entry : by_class) {
     const std::string& name = entry.first;
     for (const Band& band : bands) {

@@ -10,6 +10,9 @@
 // in a row are seen from three nodes on; trees on two nodes take the efficiency of all where no row
 // is of one.
 //
+// Of a class that is another with others on the network ("efa-busy") the stall alone is free, the
+// rest is the other's.
+//
 // A class whose check machines come out worse than by NCCL's prediction alone, in either band, gets
 // no correction.
 

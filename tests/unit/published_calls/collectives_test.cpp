@@ -63,6 +63,10 @@ TEST_CASE("of the machines of a class in alphabetical order every second one is 
   CHECK(classes.at("nvlink3").at("stas-a100") == SiteRole::check);
   for (const auto& [name, machines] : classes) {
     CAPTURE(name);
+    if (name == "efa-busy") {  // one cluster's own
+      CHECK(machines == std::map<std::string, SiteRole>{{"ultrascale-h100", SiteRole::fit}});
+      continue;
+    }
     CHECK(machines.size() >= 2);
     int place = 0;
     for (const auto& machine : machines) {
@@ -129,6 +133,15 @@ TEST_CASE("median errors on the check machines are those that docs/collectives.m
     CHECK(std::abs(e.corrected_percent - row.corrected) < 0.5);
     CHECK(e.corrected_percent < e.tuner_percent);
   }
+}
+
+TEST_CASE("the busy cluster's stall is no other EFA's") {
+  const Correction& efa = *fitted().corrections.find("efa");
+  const Correction& busy = *fitted().corrections.find("efa-busy");
+  CHECK(efa.stall == 0);
+  CHECK(busy.stall > 0.3);
+  CHECK(busy.step_us == efa.step_us);
+  CHECK(busy.ramp == efa.ramp);
 }
 
 TEST_CASE("all check machines: at most 10 % from 16 MiB, 25 % from 64 KiB") {

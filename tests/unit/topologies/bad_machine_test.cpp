@@ -129,7 +129,7 @@ TEST_CASE("network and NIC must fit together") {
         std::string::npos);
   CHECK(changed("\"roce\"", "\"rocce\"") ==
         "m.toml:4: network: 'rocce' is not accepted (did you mean 'roce'?); accepted: efa, "
-        "ethernet, infiniband, roce, slingshot, tcpx, tcpxo, none");
+        "efa-busy, ethernet, infiniband, roce, slingshot, tcpx, tcpxo, none");
 }
 
 TEST_CASE("an unknown GPU in a machine file names that file") {
