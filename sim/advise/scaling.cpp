@@ -52,7 +52,7 @@ std::map<std::string, Seconds> parts_of(const TimeSplit& split) {
   return parts;
 }
 
-// The collectives of a step, each alone, and what of them is not bytes on wires.
+// The collectives of a step, each alone, and what of them does not grow with the bytes.
 struct Collected {
   Seconds latency = 0;
   Seconds bytes = 0;
@@ -63,9 +63,9 @@ Collected collected(const std::vector<CollectiveRow>& rows) {
   Collected sum;
   for (const CollectiveRow& row : rows) {
     const Seconds all = row.calls * row.cost.seconds;
-    const Seconds wire = std::min(all, row.calls * row.cost.predicted.wire_us * 1e-6);
-    sum.latency += all - wire;
-    sum.bytes += wire;
+    const Seconds fixed = row.calls * row.cost.fixed;
+    sum.latency += fixed;
+    sum.bytes += all - fixed;
     sum.by_algorithm[row.cost.choice.algorithm] += all;
   }
   return sum;

@@ -168,6 +168,10 @@ void Collectives::Impl::add_node(AxisPlan& plan, const NodeGroups& node, Collect
   }
   out->staged = out->staged || together.staged;
   for (const auto& [place, link] : together.links) {
+    if (link.staged) {
+      out->staged_seconds = std::max(out->staged_seconds, link.bytes / (link.gbps * 1e9));
+      continue;
+    }
     keep_worst(out->loads, {resource_of(link.type), link.bytes, link.bytes / (link.gbps * 1e9)});
     const double line_rate = line_rate_gbps(link.type, link.gbps);
     if (line_rate > 0) out->least = std::max(out->least, link.bytes / (line_rate * 1e9));
@@ -218,12 +222,12 @@ void Collectives::Impl::add_broken(Axis axis, AxisPlan& plan, CollectiveKind kin
     if (member.mask >> broken->gpu & 1) add(&own);
   }
   slow_down(cluster.machine, broken->links, &together);
-  double before = 0, now = 0;
+  double before = out->staged_seconds, now = 0;
   for (const LinkLoad& load : out->loads) before = std::max(before, load.seconds);
   for (const auto& [place, link] : own.links) {
     const NodeTraffic::Link& shared = together.links.at(place);
     const double seconds = shared.bytes / (shared.gbps * 1e9);
-    keep_worst(out->loads, {resource_of(shared.type), shared.bytes, seconds});
+    if (!shared.staged) keep_worst(out->loads, {resource_of(shared.type), shared.bytes, seconds});
     now = std::max(now, seconds);
   }
   out->lost = std::max(0.0, now - before);

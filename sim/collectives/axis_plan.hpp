@@ -25,6 +25,7 @@ struct UnitLoads {
   double sent_intra = 0;
   double sent_inter = 0;
   bool staged = false;  // some of it through shared host memory
+  double staged_seconds = 0;  // of the GPU that passes on most of that
   double lost = 0;      // seconds that a broken link takes longer than the fullest did
 };
 

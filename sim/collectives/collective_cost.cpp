@@ -138,13 +138,16 @@ CollectiveCost Collectives::work_out(Axis axis, CollectiveKind kind, Bytes bytes
   const UnitLoads& unit = impl_->loads(axis, plan, kind, choice.algorithm);
   const Seconds lost = unit.lost * size * wire;
   const double delay_us = fabric_delay_us(impl_->cluster, *group, kind, choice.algorithm);
-  cost.seconds = (choice.time_us + delay_us) * 1e-6;
+  const double formula_us = slowest->wire_us(kind, choice.algorithm, choice.protocol, bytes);
+  const double latency_us = choice.time_us - formula_us + delay_us;
+  const bool found = !nccl::is_placeholder(nccl::graph_of(slowest->search(), choice.algorithm));
+  cost.seconds = (found ? choice.time_us + delay_us : 0) * 1e-6;
   for (const LinkLoad& load : unit.loads) {
     cost.loads.push_back({load.resource, load.bytes * size * wire, load.seconds * size * wire});
     cost.seconds = std::max(cost.seconds, cost.loads.back().seconds - lost);
   }
-  const double wire_us = slowest->wire_us(kind, choice.algorithm, choice.protocol, bytes);
-  const double latency_us = choice.time_us - wire_us + delay_us;
+  if (!found) cost.seconds += latency_us * 1e-6;
+  const Seconds staged = unit.staged_seconds * size * wire;
   cost.predicted = {kind,
                     choice.algorithm,
                     choice.protocol,
@@ -152,6 +155,7 @@ CollectiveCost Collectives::work_out(Axis axis, CollectiveKind kind, Bytes bytes
                     slowest->comm().nodes,
                     latency_us,
                     cost.seconds * 1e6 - latency_us,
+                    staged * 1e6,
                     unit.least * size * wire * 1e6};
   cost.network_class = impl_->class_of(*slowest, plan, unit);
   const Correction* correction =
@@ -160,6 +164,11 @@ CollectiveCost Collectives::work_out(Axis axis, CollectiveKind kind, Bytes bytes
     cost.measured = impl_->options.measured->find(kind, ranks, slowest->comm().nodes, bytes,
                                                   siblings_of(plan), dtype);
   }
+  if (staged > 0 && (cost.measured || impl_->options.corrections)) {
+    keep_worst(cost.loads, {Name("pcie"), unit.staged_seconds * size, staged});
+    if (!cost.measured) cost.seconds = std::max(cost.seconds, staged);
+  }
+  cost.fixed = latency_us * 1e-6;
   if (cost.measured) {
     fill_slowest_link(*impl_->options.measured, kind, ranks, slowest->comm().nodes, bytes, &cost);
     use_time(plan, cost.measured->seconds, cost.measured->siblings, cost.measured->provenance(),
@@ -167,6 +176,7 @@ CollectiveCost Collectives::work_out(Axis axis, CollectiveKind kind, Bytes bytes
   } else if (correction != nullptr) {
     const Seconds corrected = corrected_us(*correction, cost.predicted) * 1e-6;
     use_time(plan, corrected, 1, Provenance::modelled, lost, &cost);
+    cost.fixed = fixed_us(*correction, cost.predicted) * 1e-6;
     cost.corrected = true;
     impl_->corrected_classes.insert(cost.network_class);
   }
@@ -185,6 +195,7 @@ CollectiveCost Collectives::work_out(Axis axis, CollectiveKind kind, Bytes bytes
   cost.bytes_sent_intra = unit.sent_intra * size;
   cost.bytes_sent_inter = unit.sent_inter * size;
   cost.seconds += lost;
+  cost.fixed = std::min(cost.fixed, cost.seconds);
   cost.busbw_gbps = bus_bandwidth_gbps(kind, bytes, cost.seconds, ranks);
   if (cost.measured) return cost;
   if (sms == 0) cost.provenance = Provenance::assumed;  // a GPU nobody named: SMs held not known

@@ -4,7 +4,9 @@
 //   choice  algorithm, protocol, channels, threads: as NCCL chooses (nccl/tuner.hpp)
 //   load    bytes on each kind of link, SMs held, HBM traffic: what it takes from others
 //   time    alone: NCCL's own model, bounded below by the slowest link's load, then corrected by
-//           what was measured on networks of its class (corrections.hpp)
+//           what was measured on networks of its class and through shared host memory
+//           (corrections.hpp). Where NCCL found no channels its 0.1 GB/s is a placeholder, and the
+//           links alone give the time
 // Tested by tests/unit/collectives.
 
 #include <memory>
@@ -51,6 +53,7 @@ struct LinkLoad {
 struct CollectiveCost {
   CollectiveChoice choice;
   Seconds seconds = 0;  // alone (with its siblings)
+  Seconds fixed = 0;    // what of that does not grow with the size: latency, launch, steps
   std::vector<LinkLoad> loads;
   double sm_share = 0;              // of the GPU's SMs while it runs
   double hbm_bytes = 0;             // read and written on the GPU

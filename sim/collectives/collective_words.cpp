@@ -18,6 +18,7 @@ std::string Collectives::describe(Axis axis) const {
   std::vector<std::string> lines;  // kinds that NCCL treats alike are one line
   for (const nccl::Tuner& tuner : plan.tuners) {
     const auto graph = [](const nccl::GraphResult& g) {
+      if (nccl::is_placeholder(g)) return std::string("none found (NCCL then takes rank order)");
       return fmt::format("{} x {:g}/{:g} GB/s {}/{}", g.channels, g.bw_intra, g.bw_inter,
                          to_string(g.type_intra), to_string(g.type_inter));
     };

@@ -35,11 +35,14 @@ bool is_two_node_tree(const PredictedCall& call) {
          call.ranks > call.nodes;
 }
 
+double fixed_us(const Correction& correction, const PredictedCall& call) {
+  return call.latency_us + correction.launch_us + network_steps(call) * correction.step_us;
+}
+
 double corrected_us(const Correction& correction, const PredictedCall& call) {
-  double wire = std::max(0.0, call.wire_us);
+  double wire = std::max({0.0, call.wire_us, call.staged_us - call.latency_us});
   if (call.nodes > 2) wire *= std::pow(network_hops(call), correction.stall);
-  double time = call.latency_us + correction.launch_us;
-  time += network_steps(call) * correction.step_us;
+  double time = fixed_us(correction, call);
   time += wire / (is_two_node_tree(call) ? correction.two_node_all_reduce : correction.efficiency);
   if (call.protocol != NcclProtocol::ll) time += correction.ramp * std::sqrt(wire);
   return std::max(time, call.least_us);

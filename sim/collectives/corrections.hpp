@@ -5,7 +5,7 @@
 // correction of a class (us):
 //
 //   time = latency + launch + network steps * step + wire / efficiency + ramp * sqrt(wire)
-//   wire = NCCL's, times hops^stall
+//   wire = NCCL's, or shared host memory's where that takes longer, times hops^stall
 //
 // latency and wire (bytes / bandwidth) are NCCL's, of the algorithm and protocol that it chose; the
 // choice is never changed.
@@ -69,11 +69,15 @@ struct PredictedCall {
   int nodes = 1;
   double latency_us = 0;
   double wire_us = 0;
-  double least_us = 0;  // its bytes at the line rate of the links
+  double staged_us = 0;  // its bytes through shared host memory, which NCCL takes for PCIe
+  double least_us = 0;   // its bytes at the line rate of the links
 };
 
 // Whether a tree reduces on exactly two nodes of several GPUs.
 bool is_two_node_tree(const PredictedCall& call);
+
+// What of that does not grow with the size: latency, launch and steps.
+double fixed_us(const Correction& correction, const PredictedCall& call);
 
 double corrected_us(const Correction& correction, const PredictedCall& call);
 

@@ -39,7 +39,8 @@ class Adder {
     NodeTraffic::Link& load =
         traffic_->links[{sender.kind, sender.of_machine, sender.kind, sender.of_machine}];
     load.type = PathType::sys;
-    load.gbps = nccl::shared_memory_gbps;
+    load.gbps = nccl::shared_memory_gbps_of(s_, a);
+    load.staged = true;
     load.bytes += bytes;
     traffic_->staged = true;
   }

@@ -17,6 +17,7 @@ struct NodeTraffic {
     nccl::PathType type = nccl::PathType::pix;
     double gbps = 0;
     double bytes = 0;
+    bool staged = false;  // no link: the way through shared host memory, as measured
   };
   std::map<Place, Link> links;  // one direction each
   double nic_out = 0;           // leaves the node by NICs

@@ -28,8 +28,7 @@ Calls calls_of(const Report& report, const std::string& cause) {
     sum.count += row.calls;
     sum.alone += row.calls * row.cost.seconds;
     sum.as_run += row.calls * row.mean_seconds;
-    const Seconds wire = std::min(row.cost.seconds, row.cost.predicted.wire_us * 1e-6);
-    sum.latency += row.calls * (row.cost.seconds - wire);
+    sum.latency += row.calls * row.cost.fixed;
     sum.ranks = std::max(sum.ranks, row.ranks);
     sizes.emplace_back(row.bytes, row.calls);
   }
@@ -111,7 +110,7 @@ std::vector<ExposedCause> exposed_causes(const Report& report, const Cluster& cl
     c.numbers = fmt::format("{} a step over {} ranks, {} for the middle one, {} in all",
                             calls.count, calls.ranks, human_bytes(c.bytes), human_seconds(c.all));
     if (c.latency_part > 0.5) {
-      c.numbers += fmt::format("; {} of that is latency, {} a call, not bytes",
+      c.numbers += fmt::format("; {} of that is latency, {} a call whatever its bytes",
                                percent(c.latency_part), human_seconds(calls.latency / calls.count));
     } else if (!c.link.empty()) {
       c.numbers += fmt::format("; the bytes bind, on {}", link_words(c.link, cluster));

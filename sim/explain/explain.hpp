@@ -30,7 +30,7 @@ struct ExposedCause {
   int calls = 0;
   double bytes = 0;         // of a call, the middle one
   Seconds all = 0;          // as they ran
-  double latency_part = 0;  // of their time alone, what is not bytes on wires
+  double latency_part = 0;  // of their time alone, what does not grow with the bytes
   std::string link;         // that they load longest; empty: none
 };
 

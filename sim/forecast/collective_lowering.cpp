@@ -29,6 +29,7 @@
 #include "base/error.hpp"
 #include "sim/collectives/link_load.hpp"
 #include "sim/collectives/nccl/constants.hpp"
+#include "sim/collectives/nccl/link_speeds.hpp"
 #include "sim/collectives/nccl/model.hpp"
 #include "sim/collectives/node_search.hpp"
 #include "sim/forecast/collective_chunks.hpp"
@@ -131,6 +132,9 @@ struct Lowering::Impl {
     pace.between_gbps =
         count <= 2 && a != NcclAlgorithm::nvls_tree ? pace.graph->bw_intra : pace.graph->bw_inter;
     if (goes_as_ring(a)) pace.within_gbps = pace.between_gbps;
+    if (nccl::is_placeholder(*pace.graph)) {  // the links alone set the pace
+      pace.within_gbps = pace.between_gbps = nccl::local_gbps;
+    }
     return pace;
   }
 

@@ -17,7 +17,7 @@ bool is_of(const ExposedPart& part, CollectiveKind kind) {
 
 // The link that the collective waits for, or latency where starting takes longer than sending.
 std::string bound_of(const CollectiveCost& cost) {
-  if (cost.predicted.latency_us > cost.predicted.wire_us) return "latency";
+  if (2 * cost.fixed > cost.seconds) return "latency";
   std::vector<std::pair<std::string, Seconds>> loads;
   for (const LinkLoad& load : cost.loads) loads.emplace_back(load.resource.str(), load.seconds);
   const std::string link = fullest_link(loads);

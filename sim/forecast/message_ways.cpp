@@ -95,7 +95,7 @@ int MessageWays::within(const ChannelAt& of, int k, int a, int b, int rate) {
   if (!nccl::peer_to_peer(s, a, b)) {
     const nccl::Node& sender = s.graph[s.gpus[at(a)]];
     add_link(of_node, {sender.kind, sender.of_machine, sender.kind, sender.of_machine},
-             PathType::sys, nccl::shared_memory_gbps, way);
+             PathType::sys, nccl::shared_memory_gbps_of(s, a), way);
   }
   return connection(std::move(way), of.pace.within);
 }

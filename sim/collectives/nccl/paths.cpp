@@ -15,6 +15,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "sim/collectives/nccl/link_speeds.hpp"
 
 namespace stepcast::nccl {
 namespace {
@@ -134,6 +135,16 @@ int mirror_bits(int value, int power_of_two) {
 }
 
 }  // namespace
+
+double shared_memory_gbps_of(const System& system, int gpu) {
+  double pcie = 0;
+  for (const auto edge : boost::make_iterator_range(
+           boost::out_edges(system.gpus[static_cast<std::size_t>(gpu)], system.graph))) {
+    if (system.graph[edge].type == PathType::pix) pcie = std::max(pcie, double{system.graph[edge].gbps});
+  }
+  if (pcie <= 0 || pcie >= local_gbps) pcie = shared_memory_behind_gbps;
+  return shared_memory_gbps * pcie / shared_memory_behind_gbps;
+}
 
 bool peer_to_peer(const System& system, int a, int b) {
   const Path& path = system.path(system.gpus[a], system.gpus[b]);

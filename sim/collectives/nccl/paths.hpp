@@ -14,6 +14,9 @@ void find_paths(System& system);
 
 // Whether NCCL lets two GPUs access each other's memory: by NVLink or switches, hardly ever through
 // a CPU. Where it does not they talk through shared host memory.
+// What a GPU passes on through shared host memory, by its PCIe link (link_speeds.hpp).
+double shared_memory_gbps_of(const System& system, int gpu);
+
 bool peer_to_peer(const System& system, int gpu, int peer);
 
 // The nodes of `candidates` that `from` reaches with the most bandwidth, and among those by the

@@ -32,6 +32,7 @@ constexpr int budget_per_trial = 1 << 14;
 constexpr int budget_same_channels = 1 << 8;
 constexpr std::int64_t budget_overall = 1 << 19;
 constexpr int max_search_channels = 32;
+constexpr float placeholder_gbps = 0.1f;
 
 PathType next(PathType type) { return static_cast<PathType>(static_cast<int>(type) + 1); }
 
@@ -303,7 +304,7 @@ class PatternSearch {
 
   void fall_back() {  // rank order, and a speed that says so
     best_.channels = 1;
-    best_.bw_intra = best_.bw_inter = 0.1f;
+    best_.bw_intra = best_.bw_inter = placeholder_gbps;
     best_.type_intra = best_.type_inter = PathType::sys;
     best_.gpus.resize(gpu_count());
     for (int g = 0; g < gpu_count(); ++g) best_.gpus[g] = g;
@@ -364,6 +365,10 @@ void weaken(GraphResult& a, const GraphResult& b) {
 }
 
 }  // namespace
+
+bool is_placeholder(const GraphResult& graph) {
+  return graph.channels == 1 && graph.bw_intra == placeholder_gbps;
+}
 
 SearchResult search_graphs(const Constants& constants, const System& system, Effort effort) {
   PatternSearch search(constants, system, effort);

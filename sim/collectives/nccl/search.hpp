@@ -16,6 +16,11 @@ enum class Effort : std::uint8_t { least, every_visit };
 
 // What rings, trees and NVLS get on this node. across_nodes is a property of the system (it holds
 // NICs or not). Graphs that the user gave (system.limits.graphs) stand in place of a search.
+// Whether nothing was found: NCCL then takes rank order and 0.1 GB/s, which is no link's speed. So
+// it goes on two-socket AMD servers with GPUs from compute capability 10.0: NCCL takes the way
+// between two AMD CPUs for 16 GB/s, and tries no speed below 18 for such GPUs within a node.
+bool is_placeholder(const GraphResult& graph);
+
 SearchResult search_graphs(const Constants& constants, const System& system,
                            Effort effort = Effort::least);
 

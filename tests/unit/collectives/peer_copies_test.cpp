@@ -69,14 +69,51 @@ TEST_CASE("DGX-1V: GPUs that only an NVLink neighbour joins copy by way of the C
 }
 
 TEST_CASE("NCCL without peer access moves what shared host memory was measured to") {
+  CollectiveOptions options;
+  options.corrections = std::make_shared<const Corrections>();
+  const Cluster cluster = make_cluster(load_machine("titan-rtx-2x-nobridge"), {});
+  const Collectives collectives(cluster, {.replicate = 2, .shard = 1}, options);
   const CollectiveCost staged =
-      cost_on("titan-rtx-2x-nobridge", 2, CollectiveKind::all_reduce, size);
-  // A ring of two sends the tensor once.
-  CHECK(staged.seconds == doctest::Approx(size / (nccl::shared_memory_gbps * 1e9)));
+      collectives.cost(Axis::world, CollectiveKind::all_reduce, size, Dtype::fp32, Reduction::sum);
+  // A ring of two sends the tensor once; Gen3 x16 is half of the Gen4 that was measured.
+  CHECK(staged.seconds == doctest::Approx(size / (nccl::shared_memory_gbps / 2 * 1e9)));
   CHECK(staged.provenance == Provenance::extrapolated);
   const CollectiveCost bridged = cost_on("titan-rtx-2x", 2, CollectiveKind::all_reduce, size);
   CHECK(bridged.provenance == Provenance::modelled);
   CHECK(bridged.seconds < staged.seconds / 5);
   // NCCL chooses as before: it takes the path for PCIe's.
   CHECK(staged.choice.predicted_us < staged.seconds * 1e6 / 2);
+  // Without corrections its prediction is left as it is.
+  const Collectives plain(cluster, {.replicate = 2, .shard = 1});
+  const CollectiveCost formula =
+      plain.cost(Axis::world, CollectiveKind::all_reduce, size, Dtype::fp32, Reduction::sum);
+  CHECK(formula.seconds * 1e6 == doctest::Approx(formula.choice.predicted_us));
+}
+
+TEST_CASE("shared host memory goes with the PCIe generation") {
+  CollectiveOptions options;
+  options.corrections = Corrections::shipped();
+  const auto busbw = [&](const char* machine) {
+    const Cluster cluster = make_cluster(load_machine(machine), {});
+    const Collectives collectives(cluster, {.replicate = cluster.world_size, .shard = 1}, options);
+    return collectives
+        .cost(Axis::world, CollectiveKind::all_reduce, size, Dtype::fp32, Reduction::sum)
+        .busbw_gbps;
+  };
+  const double gen4 = busbw("rtx-4090-8x");
+  CHECK(gen4 > 3);
+  CHECK(gen4 < 4.5);
+  CHECK(busbw("rtx-5090-8x") == doctest::Approx(2 * gen4).epsilon(0.05));
+  CHECK(busbw("rtx-pro-6000-8x") == doctest::Approx(2 * gen4).epsilon(0.05));
+}
+
+TEST_CASE("where NCCL's search finds nothing the links say how long, not its 0.1 GB/s") {
+  // Two AMD sockets (16 GB/s to NCCL), and no speed below 18 is tried for GPUs from 10.0 on.
+  const Cluster cluster = make_cluster(load_machine("rtx-5090-8x"), {});
+  const Collectives collectives(cluster, {.replicate = 8, .shard = 1});
+  CHECK(collectives.describe(Axis::world).find("ring none found") != std::string::npos);
+  const CollectiveCost cost =
+      collectives.cost(Axis::world, CollectiveKind::all_reduce, size, Dtype::fp32, Reduction::sum);
+  // Rank order crosses once each way: 16 GB/s.
+  CHECK(cost.busbw_gbps == doctest::Approx(16).epsilon(0.02));
 }

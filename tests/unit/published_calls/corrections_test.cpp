@@ -53,7 +53,8 @@ TEST_CASE("an all-reduce on two nodes of several GPUs has its own efficiency, LL
 
 TEST_CASE("no correction is faster than the line rate") {
   PredictedCall call{
-      CollectiveKind::all_reduce, NcclAlgorithm::tree, NcclProtocol::simple, 16, 2, 30, 1000, 900};
+      CollectiveKind::all_reduce, NcclAlgorithm::tree, NcclProtocol::simple, 16, 2, 30, 1000};
+  call.least_us = 900;
   const Correction fast{.two_node_all_reduce = 2};
   CHECK(corrected_us(fast, call) == 900);  // not 30 + 1000 / 2
   call.least_us = 400;
@@ -161,8 +162,26 @@ TEST_CASE("classes of networks") {
   CHECK(correction_class(comm, true, false, "infiniband") == "rdma");
   CHECK(correction_class(comm, true, false, "roce") == "rdma");
   CHECK(correction_class(comm, true, false, "efa") == "efa");
+  CHECK(correction_class(comm, true, false, "efa-busy") == "efa-busy");
   comm.min_compute_capability = 100;
   CHECK(correction_class(comm, true, false, "roce") == "rdma-blackwell");
+}
+
+TEST_CASE("latency is what does not grow with the bytes") {
+  PredictedCall call{
+      CollectiveKind::all_gather, NcclAlgorithm::ring, NcclProtocol::simple, 24, 3, 50, 400};
+  CHECK(fixed_us(correction, call) == doctest::Approx(50 + 2 + 20));  // not the ramp
+  const Cluster cluster = make_cluster(load_machine("aws-p6-b200"), {.nodes = 16});
+  CollectiveOptions options;
+  options.corrections = Corrections::shipped();
+  const Collectives collectives(cluster, {.replicate = 1, .shard = 128}, options);
+  const auto cost = [&](Bytes bytes) {
+    return collectives.cost(Axis::shard, CollectiveKind::reduce_scatter, bytes, Dtype::fp32,
+                            Reduction::avg);
+  };
+  CHECK(cost(gib).choice.algorithm == NcclAlgorithm::ring);
+  CHECK(cost(4 * gib).fixed == doctest::Approx(cost(gib).fixed));
+  CHECK(cost(4 * gib).fixed < cost(4 * gib).seconds / 2);
 }
 
 TEST_CASE("a table that says a class twice is refused") {
