@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "sim/collectives/nccl/link_speeds.hpp"
 #include "sim/engines/engine.hpp"
 #include "sim/forecast/command_line.hpp"
 #include "sim/forecast/forecast.hpp"
@@ -115,6 +116,18 @@ Report step_of(const Scenario& scenario, const Hybrid& hybrid) {
   return report_of(r, schedule, costs, engine->run(schedule, costs), collectives);
 }
 
+// What the PCIe link of a machine's NICs passes, GB/s; 0 where it is not known.
+double pcie_of_nics(const Machine& machine) {
+  double gbps = 0;
+  for (const auto edge :
+       boost::make_iterator_range(boost::out_edges(machine.nics.front(), machine.graph))) {
+    const Link& link = machine.graph[edge];
+    if (link.kind != LinkKind::pcie || link.pcie_generation == 0) continue;
+    gbps = std::max(gbps, nccl::pcie_gbps(link.pcie_generation, link.pcie_width));
+  }
+  return gbps;
+}
+
 // ---- from A to B
 class Exchange {
  public:
@@ -151,7 +164,8 @@ class Exchange {
 
  private:
   // B's network at A's machine: its fabric and latency class, and B's bytes a second and node over
-  // A's number of NICs. Only where both have several nodes.
+  // A's number of NICs. Only where both have several nodes. Where A's NICs fill their PCIe already,
+  // faster ones would change nothing there: they are exchanged with the node.
   void network() {
     const Cluster a = resolve_cluster(now_), b = resolve_cluster(b_);
     if (a.nodes == 1 || b.nodes == 1 || a.machine.nics.empty() || b.machine.nics.empty()) return;
@@ -162,9 +176,19 @@ class Exchange {
       return of_one * static_cast<double>(c.machine.nics.size());
     };
     hybrid_.fabric = b.fabric;
-    hybrid_.fabric->nic_gbps = total(b) / static_cast<double>(a.machine.nics.size());
-    attempt("network", fmt::format("{:g} GB/s a node, {} -> {:g} GB/s, {}", total(a),
-                                   a.fabric.network, total(b), b.fabric.network));
+    const auto nics = static_cast<double>(a.machine.nics.size());
+    hybrid_.fabric->nic_gbps = total(b) / nics;
+    std::string changes = fmt::format("{:g} GB/s a node, {} -> {:g} GB/s, {}", total(a),
+                                      a.fabric.network, total(b), b.fabric.network);
+    const double passes = nics * pcie_of_nics(a.machine);
+    if (passes > 0 && total(b) > 1.1 * passes) {
+      changes += fmt::format(", of which the PCIe of {} passes {:g} GB/s", a.machine.name, passes);
+      if (total(a) > 0.9 * passes) {
+        pend("network", changes);
+        return;
+      }
+    }
+    attempt("network", changes);
   }
 
   void attempt(const std::string& aspect, const std::string& changes) {

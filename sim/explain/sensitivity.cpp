@@ -54,6 +54,33 @@ Contest contest(CostTable& costs, const Segment& segment, Use use) {
   return c;
 }
 
+// A NIC whose own PCIe link is hardly fuller: what binds is the NIC, as fullest_link says, and more
+// of it is more of both. Nothing where PCIe alone binds.
+Demand* behind_pcie(CostTable& costs, const Segment& segment, const Contest& c) {
+  constexpr double within = 0.9;
+  if (c.most == nullptr) return nullptr;
+  const auto name = [&](const Demand& d) -> std::string_view {
+    return costs.resources[static_cast<std::size_t>(d.resource)];
+  };
+  if (name(*c.most) != "pcie") return nullptr;
+  for (std::int32_t i = 0; i < segment.demands.count; ++i) {
+    Demand& d = costs.demands[static_cast<std::size_t>(segment.demands.first + i)];
+    if (name(d) == "nic" && d.seconds >= within * c.most->seconds) return &d;
+  }
+  return nullptr;
+}
+
+// The longest demand of links but these two.
+Seconds next_of(CostTable& costs, const Segment& segment, const Demand* a, const Demand* b) {
+  Seconds next = 0;
+  for (std::int32_t i = 0; i < segment.demands.count; ++i) {
+    const Demand& d = costs.demands[static_cast<std::size_t>(segment.demands.first + i)];
+    const std::string_view name = costs.resources[static_cast<std::size_t>(d.resource)];
+    if (&d != a && &d != b && is_link(name)) next = std::max(next, d.seconds);
+  }
+  return next;
+}
+
 // No demand may be longer than its segment.
 void keep_within(CostTable& costs, const Segment& segment) {
   for (std::int32_t i = 0; i < segment.demands.count; ++i) {
@@ -95,7 +122,15 @@ CostTable with_more(const CostTable& costs, const Schedule& schedule, const std:
         if (use == Use::collective) segment.solo -= (segment.solo - busy) * saved;
       } else if (c.most != nullptr && use != Use::none) {
         const std::string_view most = more.resources[static_cast<std::size_t>(c.most->resource)];
-        if (most == wanted) {
+        Demand* nic = use == Use::collective ? behind_pcie(more, segment, c) : nullptr;
+        if (nic != nullptr) {
+          if (wanted == "nic") {
+            segment.solo =
+                std::max(next_of(more, segment, c.most, nic), segment.solo - busy * saved);
+            c.most->seconds = busy / factor;
+            nic->seconds /= factor;
+          }
+        } else if (most == wanted) {
           segment.solo = std::max(c.next, segment.solo - busy * saved);
           c.most->seconds = busy / factor;
         }
@@ -107,19 +142,36 @@ CostTable with_more(const CostTable& costs, const Schedule& schedule, const std:
   return more;
 }
 
+namespace {
+
+bool nics_behind_pcie(const CostTable& costs, const Schedule& schedule) {
+  CostTable copy = costs;
+  const std::vector<Use> use_of = uses(copy, schedule);
+  for (std::size_t i = 0; i < copy.costs.size(); ++i) {
+    if (use_of[i] != Use::collective) continue;
+    const OpCost& cost = copy.costs[i];
+    for (std::int32_t s = 0; s < cost.segments.count; ++s) {
+      const Segment& segment = copy.segments[static_cast<std::size_t>(cost.segments.first + s)];
+      if (behind_pcie(copy, segment, contest(copy, segment, use_of[i])) != nullptr) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 std::vector<Sensitivity> sensitivities(const Schedule& schedule, const CostTable& costs,
                                        Engine& engine, const RunOptions& options, Seconds before,
-                                       bool several_nodes, double factor) {
-  const bool has_nic = std::find(costs.resources.begin(), costs.resources.end(), Name("nic")) !=
-                       costs.resources.end();
+                                       double factor) {
+  const bool pairs = nics_behind_pcie(costs, schedule);
   std::vector<Sensitivity> list;
   RunOptions quick = options;
   quick.memory = false;
   for (const std::string& resource : sensitive_resources()) {
     const CostTable more = with_more(costs, schedule, resource, factor);
     const Seconds step = engine.run(schedule, more, quick).period();
-    const bool both = resource == "pcie" && several_nodes && !has_nic;
-    list.push_back({both ? "pcie to the NICs" : resource, step, before / step - 1});
+    const bool both = resource == "nic" && pairs;
+    list.push_back({both ? "nic and its pcie" : resource, step, before / step - 1});
   }
   std::stable_sort(list.begin(), list.end(),
                    [](const Sensitivity& a, const Sensitivity& b) { return a.gain > b.gain; });

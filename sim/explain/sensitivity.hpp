@@ -28,7 +28,7 @@
 namespace stepcast {
 
 struct Sensitivity {
-  std::string resource;  // "pcie to the NICs" where the NIC is counted as its PCIe link
+  std::string resource;  // "nic and its pcie" where they are as full as each other
   Seconds step = 0;      // with more of it
   double gain = 0;       // of throughput: before / step - 1
 };
@@ -42,6 +42,6 @@ CostTable with_more(const CostTable& costs, const Schedule& schedule, const std:
 // Largest gain first. `before`: the step as it is, by the same engine and options.
 std::vector<Sensitivity> sensitivities(const Schedule& schedule, const CostTable& costs,
                                        Engine& engine, const RunOptions& options, Seconds before,
-                                       bool several_nodes, double factor = 1.1);
+                                       double factor = 1.1);
 
 }  // namespace stepcast

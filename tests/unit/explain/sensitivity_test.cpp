@@ -26,8 +26,7 @@ Forecast of(const std::string& more) {
 }
 
 std::vector<Sensitivity> all(const Forecast& f) {
-  return sensitivities(f.schedule, f.costs, *make_formula_engine(), {}, f.report.step_time,
-                       f.report.nodes > 1);
+  return sensitivities(f.schedule, f.costs, *make_formula_engine(), {}, f.report.step_time);
 }
 
 }  // namespace
@@ -48,6 +47,18 @@ TEST_CASE("a collective gains by its fullest link only, and by less latency") {
   CHECK(solo("gpu") == doctest::Approx(10e-3));  // its SMs only wait for the wires
   // A NIC ten times as fast leaves NVLink to bind.
   CHECK(with_more(costs, schedule, "nic", 10).costs.front().solo == doctest::Approx(5e-3));
+}
+
+TEST_CASE("a NIC that its own PCIe link hides gains as the two together") {
+  SmallProgram p;
+  p.all_reduce("ar", "world", "nccl",
+               {.solo = 12e-3, .demands = {{"pcie", 10e-3}, {"nic", 9.6e-3}, {"nvlink", 5e-3}}});
+  const auto solo = [&](const char* resource, double factor) {
+    return with_more(p.costs(), p.schedule(), resource, factor).costs.front().solo;
+  };
+  CHECK(solo("nic", 1.1) == doctest::Approx(2e-3 + 10e-3 / 1.1));
+  CHECK(solo("pcie", 1.1) == doctest::Approx(12e-3));
+  CHECK(solo("nic", 10) == doctest::Approx(5e-3));  // NVLink
 }
 
 TEST_CASE("a kernel gains by what it is bound by") {
