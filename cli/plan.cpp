@@ -25,6 +25,7 @@ struct Options {
   std::optional<double> batch_tokens, batch_samples, tuned_batch;
   std::vector<std::string> machines;
   std::int64_t most_nodes = 64;
+  std::optional<std::int64_t> most_gpus;
   double headroom = 0.1;
   std::string rank, prices, writer = "sharded";
   FailureOptions failures;
@@ -47,6 +48,7 @@ void in_range(const char* name, Number value, double least, double most) {
 
 void check(const Options& o) {
   in_range("--max-nodes", o.most_nodes, 1, 4096);
+  if (o.most_gpus) in_range("--max-gpus", *o.most_gpus, 1, 65536);
   in_range("--headroom", o.headroom, 0, 0.95);
   if (o.mtbf) in_range("--mtbf-hours", *o.mtbf, 1e-3, 1e9);
   in_range("--restart-minutes", o.failures.restart_minutes, 0, 1e5);
@@ -82,6 +84,7 @@ PlanQuestion question_of(const Options& o, const ScenarioFlags& flags) {
   q.budget_usd = o.budget;
   q.machines = o.machines;
   q.most_nodes = static_cast<std::int32_t>(o.most_nodes);
+  q.most_gpus = o.most_gpus.value_or(0);
   q.headroom = o.headroom;
   q.global_batch_tokens = o.batch_tokens;
   q.global_batch_samples = o.batch_samples;
@@ -117,6 +120,10 @@ int run(const Options& options, const ScenarioFlags& flags) {
   const Plan result = plan(question);
   options.output.show(result);
   if (result.points.empty()) {
+    for (const PlannedMachine& m : result.machines) {
+      if (!m.why_not.starts_with("no price")) continue;
+      throw InfeasibleError(m.name + " has no price, and no machine with one holds the model");
+    }
     throw InfeasibleError(
         "no machine holds the model within " +
         fmt::format("{} nodes", question.scenario.nodes.value_or(question.most_nodes)));
@@ -151,6 +158,7 @@ Run add(CLI::App& command) {
       ->option_text("NAME,...")
       ->group(search);
   number("--max-nodes", o->most_nodes, "nodes at most: 1, 2, 4, ... and this (default 64)", search);
+  number("--max-gpus", o->most_gpus, "GPUs at most, in all (default: no limit)", search);
   number("--headroom", o->headroom, "part of a GPU's memory that stays free (default 0.1)", search);
   number("--global-batch-tokens", o->batch_tokens,
          "tokens a step at most; accumulation fills it up", search);

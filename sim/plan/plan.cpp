@@ -257,15 +257,26 @@ Plan plan(const PlanQuestion& question) {
     plan.counts.replays += search.counts.replays;
     plan.counts.screened += search.counts.screened;
     plan.counts.confirmed += search.counts.confirmed;
+    if (question.budget_usd && !plan.machines[i].price.usd_per_gpu_hour && !search.best.empty()) {
+      plan.machines[i].why_not = "no price, so nothing keeps to a budget; --prices FILE brings one";
+      continue;
+    }
     for (const Trial& trial : search.best) {
       PlanPoint p = point_of(plan, plan.machines[i], trial, nodes[i], prices.pue());
       if (p.interval.goodput > 1e-6 && std::isfinite(p.days)) plan.points.push_back(std::move(p));
     }
   }
+  const auto late = [&](const PlanPoint& p) {
+    return !p.meets && question.deadline_days && p.days > *question.deadline_days;
+  };
   std::stable_sort(plan.points.begin(), plan.points.end(),
                    [&](const PlanPoint& a, const PlanPoint& b) {
                      if (a.meets != b.meets) return a.meets;
-                     const double x = key_of(a, plan.rank), y = key_of(b, plan.rank);
+                     // What misses a deadline is shown where it misses it by least.
+                     const bool late_a = late(a), late_b = late(b);
+                     if (late_a != late_b) return late_b;
+                     const Rank rank = late_a ? Rank::days : plan.rank;
+                     const double x = key_of(a, rank), y = key_of(b, rank);
                      return x != y ? x < y : a.days < b.days;
                    });
   for (std::size_t i = plan.points.size(); i-- > 0;) {

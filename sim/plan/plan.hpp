@@ -60,6 +60,7 @@ struct PlanQuestion {
   std::optional<double> deadline_days, budget_usd;
   std::vector<std::string> machines;  // names or paths; empty: the catalog
   std::int32_t most_nodes = 64;
+  std::int64_t most_gpus = 0;  // in all; 0: no limit
   double headroom = 0.1;
   std::optional<double> global_batch_tokens;   // a step, at most, filled up by accumulation ...
   std::optional<double> global_batch_samples;  // ... or the same in sequences or images

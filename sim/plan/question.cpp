@@ -120,6 +120,7 @@ Space space_of(const PlanQuestion& q, const Plan& plan) {
     space.levels.push_back(level);
   }
   space.headroom = q.headroom;
+  space.most_gpus = q.most_gpus;
   if (q.global_batch_samples) space.global_batch = *q.global_batch_samples;
   if (q.global_batch_tokens) {
     space.global_batch = *q.global_batch_tokens / static_cast<double>(plan.seq_len);

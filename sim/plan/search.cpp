@@ -110,9 +110,11 @@ MachineSearch Searcher::search(const std::string& name, std::int32_t index) {
   const Sized sized{machine, used,
                     (1 - space_.headroom) * static_cast<double>(machine.gpu.memory_bytes)};
   bool any_size = false;
+  bool in_blocks = false;  // tensors fit, the allocator's blocks do not
   std::string refusal;
   for (const std::int32_t nodes : space_.nodes) {
     if (nodes > 1 && machine.nics.empty()) continue;
+    if (space_.most_gpus > 0 && std::int64_t{nodes} * used > space_.most_gpus) continue;
     any_size = true;
     struct Screened {
       Choice choice;
@@ -144,19 +146,32 @@ MachineSearch Searcher::search(const std::string& name, std::int32_t index) {
     }
     std::stable_sort(list.begin(), list.end(),
                      [](const Screened& a, const Screened& b) { return a.rate > b.rate; });
-    std::optional<Trial> best;
-    std::size_t tried = 0;
-    for (const Screened& s : list) {
-      if (tried >= at_least && best && s.rate < near_best * list.front().rate) break;
-      const Trial t = timed(evaluator_, space_.asked, s.choice, name, "fluid");
-      ++result.counts.confirmed;
-      if (!t.fits) continue;  // the allocator says no
-      ++tried;
-      if (!best || t.samples / t.step > best->samples / best->step) best = t;
+    const auto confirm = [&](bool expandable) {
+      std::optional<Trial> best;
+      std::size_t tried = 0;
+      for (const Screened& s : list) {
+        if (tried >= at_least && best && s.rate < near_best * list.front().rate) break;
+        Choice choice = s.choice;
+        choice.expandable = expandable;
+        const Trial t = timed(evaluator_, space_.asked, choice, name, "fluid");
+        ++result.counts.confirmed;
+        if (!t.fits) continue;  // the allocator says no
+        ++tried;
+        if (!best || t.samples / t.step > best->samples / best->step) best = t;
+      }
+      return best;
+    };
+    std::optional<Trial> best = confirm(false);
+    if (!best && !list.empty()) {
+      in_blocks = true;
+      if (!space_.asked.expandable_segments) best = confirm(true);
     }
     if (best) result.best.push_back(*best);
   }
-  if (!any_size) {
+  if (!any_size && space_.most_gpus > 0 && used > space_.most_gpus) {
+    result.why_not = fmt::format("has {} GPUs a node, and --max-gpus is {}", used,
+                                 grouped(static_cast<double>(space_.most_gpus)));
+  } else if (!any_size) {
     result.why_not = "has no NIC, so one node at most";
   } else if (result.best.empty() && !refusal.empty()) {
     result.why_not = refusal;
@@ -165,6 +180,14 @@ MachineSearch Searcher::search(const std::string& name, std::int32_t index) {
         "no configuration keeps to the global batch with 1 to {} micro-batches, or the GPU has no "
         "such dtype",
         most_accumulation);
+  } else if (result.best.empty() && in_blocks) {
+    const std::optional<bool>& said = space_.asked.expandable_segments;
+    result.why_not = fmt::format(
+        "does not fit in the allocator's blocks{}: tensors need at least {} of {}",
+        !said   ? ", with expandable_segments neither"
+        : *said ? ", which are expandable_segments"
+                : "; expandable_segments true was not tried, as the scenario says false",
+        human_gib(result.least_peak), human_gib(result.capacity));
   } else if (result.best.empty()) {
     result.why_not = fmt::format("does not fit: at least {} of {}, with {} of it to stay free",
                                  human_gib(result.least_peak), human_gib(result.capacity),

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/number_text.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/report/format.hpp"
 
@@ -40,6 +41,42 @@ std::string energy(const std::optional<double>& kwh) {
   return kwh ? short_number(*kwh / 1000) : "unknown";
 }
 
+std::string counted(std::int64_t count, const char* one) {
+  return fmt::format("{} {}{}", grouped(static_cast<double>(count)), one, count == 1 ? "" : "s");
+}
+
+// Below a day hours, minutes or seconds: "3.01 days", "12.3 hours".
+std::string duration(double days) {
+  const double size = std::abs(days);
+  if (size >= 0.9995) return short_number(days) + " days";
+  if (size * 24 >= 0.9995) return short_number(days * 24) + " hours";
+  if (size * 1440 >= 0.9995) return short_number(days * 1440) + " minutes";
+  return short_number(days * day) + " seconds";
+}
+
+// The same for a column, by its best plan.
+std::pair<double, const char*> table_unit(double days) {
+  if (days >= 0.9995) return {1, "days"};
+  return days * 24 >= 0.9995 ? std::pair{24.0, "hours"} : std::pair{1440.0, "minutes"};
+}
+
+// Without a sign where nothing that is shown changes.
+std::string cost_change(double usd) {
+  const double size = std::abs(usd);
+  if (size < 0.005) return "the same cost";
+  return fmt::format("{} USD {}", size < 9.995 ? fmt::format("{:.2f}", size) : grouped(size),
+                     usd >= 0 ? "more" : "less");
+}
+
+// A plan that keeps the deadline in the middle of its range may miss it at the slow end.
+std::string risk(const Plan& plan, const PlanPoint& p) {
+  if (!plan.asked.amount || !plan.asked.deadline_days) return "";
+  const double deadline = *plan.asked.deadline_days;
+  if (deadline < p.days_low || deadline > p.days_high) return "";
+  return fmt::format("the deadline of {} days is at risk: 8 in 10 take {} to {} days",
+                     number_text(deadline), short_number(p.days_low), short_number(p.days_high));
+}
+
 std::string span(double low, double high) {
   return fmt::format("{}-{}", short_number(low), short_number(high));
 }
@@ -60,12 +97,9 @@ std::string next_words(const Plan& plan, const PlanPoint& p) {
     return text + fmt::format(", {} {} {} in all", human_count(std::abs(n.amount_added)), unit,
                               n.amount_added < 0 ? "less" : "more");
   }
-  text += fmt::format(", {} days {}", short_number(std::abs(n.days_saved)),
-                      n.days_saved >= 0 ? "less" : "more");
-  if (n.cost_added) {
-    text += fmt::format(", {} USD {}", grouped(std::abs(*n.cost_added)),
-                        *n.cost_added >= 0 ? "more" : "less");
-  }
+  text +=
+      fmt::format(", {} {}", duration(std::abs(n.days_saved)), n.days_saved >= 0 ? "less" : "more");
+  if (n.cost_added) text += ", " + cost_change(*n.cost_added);
   return text;
 }
 
@@ -81,7 +115,8 @@ std::string binds(const Shares& shares) {
 
 class Page {
  public:
-  explicit Page(const Plan& plan) : p_(plan) {}
+  explicit Page(const Plan& plan)
+      : p_(plan), unit_(table_unit(plan.points.empty() ? 1 : plan.points.front().days)) {}
 
   std::string run() {
     head();
@@ -110,26 +145,26 @@ class Page {
                                                        grouped(static_cast<double>(p_.seq_len))),
                                goal));
     text_ += folded(
-        "", fmt::format("{} machine{}, up to {} nodes: {} configurations, {} steps "
-                        "screened, {} simulated; {} of memory stays free",
-                        p_.machines.size(), p_.machines.size() == 1 ? "" : "s",
-                        q.scenario.nodes.value_or(q.most_nodes),
-                        grouped(static_cast<double>(p_.counts.configurations)),
-                        grouped(static_cast<double>(p_.counts.screened)),
+        "", fmt::format("{}, up to {}{}: {}, {} screened, {} simulated; {} of memory stays free",
+                        counted(static_cast<std::int64_t>(p_.machines.size()), "machine"),
+                        counted(q.scenario.nodes.value_or(q.most_nodes), "node"),
+                        q.most_gpus > 0 ? " and " + counted(q.most_gpus, "GPU") : "",
+                        counted(p_.counts.configurations, "configuration"),
+                        counted(p_.counts.screened, "step"),
                         grouped(static_cast<double>(p_.counts.confirmed)), percent(q.headroom)));
   }
 
   void columns(const char* title) {
     text_ += fmt::format("\n{}\n", title);
-    text_ += fmt::format("{:>4} {:<24}{:>5}{:>10}{:>9}{:>9}{:>14}{:>12}{:>8}\n", "", "machine",
-                         "nodes", std::string(p_.unit()) + "/s", "MFU",
-                         p_.asked.amount ? "days" : "amount", "8 in 10", "USD", "MWh");
+    text_ += fmt::format("{:>4} {:<24}{:>5}{:>7}{:>10}{:>9}{:>9}{:>14}{:>12}{:>8}\n", "", "machine",
+                         "nodes", "GPUs", std::string(p_.unit()) + "/s", "MFU",
+                         p_.asked.amount ? unit_.second : "amount", "8 in 10", "USD", "MWh");
   }
 
   void row(int number, const PlanPoint& p) {
     const bool days = p_.asked.amount.has_value();
-    std::string middle = short_number(p.days);
-    std::string range = span(p.days_low, p.days_high);
+    std::string middle = short_number(p.days * unit_.first);
+    std::string range = span(p.days_low * unit_.first, p.days_high * unit_.first);
     if (!days) {  // the faster step trains more
       const double k = p.amount * p.trial.step;
       const auto [number_of, unit] = scaled(p.amount, p.amount);
@@ -137,10 +172,10 @@ class Page {
       range =
           scaled(k / p.trial.high, p.amount).first + "-" + scaled(k / p.trial.low, p.amount).first;
     }
-    text_ += fmt::format("{:>3}{} {}{:>5}{:>10}{:>9}{:>9}{:>14}{:>12}{:>8}\n", number,
+    text_ += fmt::format("{:>3}{} {}{:>5}{:>7}{:>10}{:>9}{:>9}{:>14}{:>12}{:>8}\n", number,
                          p.meets ? ' ' : '!', padded(p.machine, 24), p.trial.choice.nodes,
-                         human_count(p.rate), percent(p.trial.mfu), middle, range, money(p.cost),
-                         energy(p.kwh));
+                         grouped(p.gpus), human_count(p.rate), percent(p.trial.mfu), middle, range,
+                         money(p.cost), energy(p.kwh));
   }
 
   void ranked() {
@@ -160,16 +195,19 @@ class Page {
       missed = missed || !p.meets;
       row(++number, p);
       std::string words =
-          fmt::format("{}, micro-batch {}, checkpointing {}; {} of memory free; {}", p.strategy,
+          fmt::format("{}, micro-batch {}, checkpointing {}{}; {} of memory free; {}", p.strategy,
                       batch_words(p.trial.choice), checkpointing_name(p.trial.choice.checkpointing),
-                      percent(p.headroom), binds(p.trial.shares));
+                      p.trial.choice.expandable ? ", expandable segments" : "", percent(p.headroom),
+                      binds(p.trial.shares));
+      const std::string risky = risk(p_, p);
+      if (!risky.empty()) words += "; " + risky;
       const std::string next = next_words(p_, p);
       if (!next.empty()) words += "; " + next;
       text_ += folded("       ", words);
     }
     if (order.empty()) text_ += "  none fits\n";
     if (missed) {
-      text_ += p_.asked.budget_usd ? "  ! misses the deadline or the budget, or has no price\n"
+      text_ += p_.asked.budget_usd ? "  ! misses the deadline or the budget\n"
                                    : "  ! misses the deadline\n";
     }
   }
@@ -222,23 +260,32 @@ class Page {
 
   void checkpoints(const PlanPoint& p) {
     if (p_.asked.failures.none) return;
-    text_ += folded(
-        "  ", fmt::format("the job fails every {} hours on average; it is up {} of the time with a "
-                          "checkpoint every {} ({} steps): {} days become {}",
-                          short_number(p.rates.mtbf / 3600), percent(p.interval.goodput),
-                          human_seconds(p.interval.interval),
-                          grouped(std::max(1.0, std::round(p.interval.interval / p.trial.step))),
-                          short_number(p.days_without_failures), short_number(p.days)));
+    const std::string fails =
+        fmt::format("the job fails every {} on average", duration(p.rates.mtbf / day));
+    if (p.days_without_failures * day < p.interval.interval) {
+      text_ += folded("  ", fmt::format("{}; training takes {}, less than the {} that are best "
+                                        "between two checkpoints: none is written on the way",
+                                        fails, duration(p.days_without_failures),
+                                        duration(p.interval.interval / day)));
+    } else {
+      const std::string without = duration(p.days_without_failures), with = duration(p.days);
+      text_ += folded(
+          "  ", fmt::format("{}; it is up {} of the time with a checkpoint every {} ({} steps): {}",
+                            fails, percent(p.interval.goodput), human_seconds(p.interval.interval),
+                            grouped(std::max(1.0, std::round(p.interval.interval / p.trial.step))),
+                            without == with ? with + ", as without failures"
+                                            : without + " become " + with));
+    }
     if (p_.simulated) {
       const JobRuns& r = *p_.simulated;
       text_ += folded(
           "  ",
           r.runs == 0
               ? std::string("played out event by event it does not end")
-              : fmt::format("played out event by event, {} runs from seed {}: {} days, 8 in "
-                            "10 between {} and {}, {:.1f} failures",
-                            r.runs, p_.asked.failures.seed, short_number(r.mean / day),
-                            short_number(r.low / day), short_number(r.high / day), r.failures));
+              : fmt::format("played out event by event, {} from seed {}: {}, 8 in 10 between {} "
+                            "and {}, {:.1f} failures",
+                            counted(r.runs, "run"), p_.asked.failures.seed, duration(r.mean / day),
+                            duration(r.low / day), duration(r.high / day), r.failures));
     }
     text_ += fmt::format("  {:<22}{:>11}{:>13}{:>11}{:>11}{:>11}{:>13}\n", "checkpoints", "stall",
                          "on storage", "every", "Young", "goodput", "host memory");
@@ -264,6 +311,7 @@ class Page {
   }
 
   const Plan& p_;
+  std::pair<double, const char*> unit_;  // of the tables' times: so many a day, and its name
   std::string text_;
 };
 

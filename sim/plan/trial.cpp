@@ -85,6 +85,7 @@ Scenario scenario_of(const Scenario& asked, const Choice& choice, const std::str
   s.micro_batch = choice.micro_batch;
   if (choice.accumulation > 1 || asked.accumulation) s.accumulation = choice.accumulation;
   s.checkpointing = std::string(checkpointing_name(choice.checkpointing));
+  if (choice.expandable) s.expandable_segments = true;
   return s;
 }
 

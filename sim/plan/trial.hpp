@@ -47,6 +47,7 @@ struct Choice {
   std::int32_t checkpointing = 0;  // 0 none, 1 selective, 2 full
   std::int64_t micro_batch = 1;
   std::int64_t accumulation = 1;
+  bool expandable = false;  // expandable_segments, where the allocator's blocks are what is short
 };
 
 struct Trial {

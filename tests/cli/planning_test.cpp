@@ -48,6 +48,7 @@ TEST_CASE("wrong plans are refused in one line that says what is accepted") {
       {good + "--headroom 1", {"--headroom", "1 is not accepted", "0 to 0.95"}},
       {"plan --model gpt2 --machines dgx-h100 --tokens 1e9 --max-nodes 0",
        {"--max-nodes", "0 is not accepted", "1 to 4096"}},
+      {good + "--max-gpus 0", {"--max-gpus", "0 is not accepted", "1 to 65536"}},
       {good + "--mtbf-hours 0", {"--mtbf-hours", "0 is not accepted"}},
       {good + "--no-failures --mtbf-hours 5", {"--mtbf-hours", "--no-failures"}},
       {good + "--no-failures --simulate-failures 5", {"--simulate-failures", "--no-failures"}},

@@ -205,6 +205,62 @@ TEST_CASE("what does not fit anywhere is a plan without points, with a sentence"
   CHECK(p.machines.front().why_not.find("does not fit: at least") == 0);
 }
 
+TEST_CASE("what the allocator's blocks refuse is planned with expandable segments") {
+  // Tensors take 34.66 GiB of 39.39: a tenth stays free, and yet the blocks do not fit.
+  PlanQuestion q =
+      question("model = \"llama-3-70b\"\nseq_len = 8192\nnodes = 32\n", 1e12, {"aws-p4d"}, 32);
+  const Plan p = plan(q);
+  REQUIRE(p.points.size() == 1);
+  CHECK(p.points.front().trial.choice.expandable);
+  CHECK(p.points.front().command.ends_with("--expandable-segments true"));
+  CHECK(to_text(p).find("expandable segments") != std::string::npos);
+  CHECK(to_text(p).find("1 step screened") != std::string::npos);
+  q.scenario.expandable_segments = false;
+  const std::string why = plan(q).machines.front().why_not;
+  CHECK(why.find("does not fit in the allocator's blocks") == 0);
+  CHECK(why.find("expandable_segments true was not tried") != std::string::npos);
+}
+
+TEST_CASE("a machine that misses the deadline is shown at its fastest, not at its cheapest") {
+  PlanQuestion q =
+      question("model = \"gpt2\"\nseq_len = 1024\nstrategy = \"ddp\"\n", 1e11, {"aws-p4d"}, 4);
+  const Plan all = plan(q);
+  REQUIRE(all.points.size() == 3);
+  q.deadline_days = 0.5 * all.points.front().days;
+  const Plan late = plan(q);
+  CHECK(late.rank == Rank::cost);
+  CHECK(late.points[static_cast<std::size_t>(late.machines.front().best)].trial.choice.nodes == 4);
+  // A deadline within the range of 8 in 10 is at risk, one beyond it is not.
+  const PlanPoint& fastest = all.points.front();
+  q.deadline_days = 0.5 * (fastest.days + fastest.days_high);
+  CHECK(to_text(plan(q)).find("is at risk: 8 in 10 take") != std::string::npos);
+  q.deadline_days = 100 * fastest.days_high;
+  CHECK(to_text(plan(q)).find("is at risk") == std::string::npos);
+}
+
+TEST_CASE("a training of minutes is told in minutes, and has no checkpoint on its way") {
+  const std::string text = to_text(plan(question("model = \"gpt2\"\n", 1e9, {"aws-p5"}, 2)));
+  CHECK(text.find("minutes       8 in 10") != std::string::npos);
+  CHECK(text.find("none is written on the way") != std::string::npos);
+  CHECK(text.find("seconds less, 0.0") != std::string::npos);
+  CHECK(text.find(" 0 USD") == std::string::npos);
+}
+
+TEST_CASE("GPUs in all may be limited, and what has no price keeps to no budget") {
+  PlanQuestion q = question("model = \"gpt2\"\n", 1e9, {"aws-p5", "rtx-3090-2x"}, 4);
+  q.most_gpus = 8;
+  const Plan p = plan(q);
+  for (const PlanPoint& point : p.points) CHECK(point.gpus <= 8);
+  q.most_gpus = 4;
+  CHECK(plan(q).machines.front().why_not == "has 8 GPUs a node, and --max-gpus is 4");
+  q = question("model = \"gpt2\"\n", 1e9, {"dgx-h100", "aws-p5"}, 1);
+  q.budget_usd = 1e6;
+  const Plan priced = plan(q);
+  CHECK(priced.machines.front().best == -1);
+  CHECK(priced.machines.front().why_not.find("no price") == 0);
+  CHECK(priced.points.size() == 1);
+}
+
 TEST_CASE("questions that contradict themselves are refused with what is accepted") {
   const std::string scenario = "model = \"gpt2\"\n";
   PlanQuestion q = question(scenario, 1e9, {"dgx-h100"}, 1);
