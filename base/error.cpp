@@ -4,6 +4,8 @@
 #include <cctype>
 #include <numeric>
 
+#include "base/suggestion.hpp"
+
 namespace stepcast {
 namespace {
 
@@ -45,6 +47,34 @@ InputError::InputError(const Where& where, std::string_view message)
     : std::runtime_error(located(where, message)) {}
 InputError::InputError(std::string_view message) : std::runtime_error(located({}, message)) {}
 
+namespace {
+
+constexpr std::size_t long_list = 400;  // letters: more are not read when a word is suggested
+constexpr std::size_t most_suggested = 3;
+
+bool holds(std::string_view text, std::string_view word) {
+  const auto same = [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) ==
+           std::tolower(static_cast<unsigned char>(b));
+  };
+  return std::search(text.begin(), text.end(), word.begin(), word.end(), same) != text.end();
+}
+
+// Those that contain the word, shortest first: "b300" is part of "hgx-b300".
+std::vector<std::string> holding(std::string_view word,
+                                 const std::vector<std::string>& candidates) {
+  std::vector<std::string> list;
+  if (word.size() < 3 || word.size() > 80) return list;
+  for (const std::string& candidate : candidates) {
+    if (holds(candidate, word)) list.push_back(candidate);
+  }
+  std::stable_sort(list.begin(), list.end(),
+                   [](const std::string& a, const std::string& b) { return a.size() < b.size(); });
+  return list;
+}
+
+}  // namespace
+
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
@@ -59,17 +89,40 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
       best = candidate;
     }
   }
+  if (best.empty() || best_distance > 1) {
+    const std::vector<std::string> longer = holding(word, candidates);
+    if (!longer.empty()) return longer.front();
+  }
   return best;
+}
+
+std::string suggestion(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::string near = nearest(word, candidates);
+  if (near.empty()) return "";
+  std::vector<std::string> all = holding(word, candidates);
+  if (all.empty() || all.front() != near) all = {near};
+  if (all.size() > most_suggested) all.resize(most_suggested);
+  std::string text;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == all.size() ? " or " : ", ") + ("'" + all[i] + "'");
+  }
+  return " (did you mean " + text + "?)";
+}
+
+std::string accepted_words(const std::vector<std::string>& accepted, bool suggested) {
+  std::string text;
+  for (std::size_t i = 0; i < accepted.size(); ++i) text += (i ? ", " : "") + accepted[i];
+  if (suggested && text.size() > long_list) {
+    return "; one of " + std::to_string(accepted.size()) + " names is accepted";
+  }
+  return "; accepted: " + text;
 }
 
 InputError not_accepted(const Where& where, std::string_view value,
                         const std::vector<std::string>& accepted) {
   std::string message = "'" + std::string(value.substr(0, 80)) + "' is not accepted";
-  const std::string near = nearest(value, accepted);
-  if (!near.empty()) message += " (did you mean '" + near + "'?)";
-  message += "; accepted: ";
-  for (std::size_t i = 0; i < accepted.size(); ++i) message += (i ? ", " : "") + accepted[i];
-  return InputError(where, message);
+  const std::string near = suggestion(value, accepted);
+  return InputError(where, message + near + accepted_words(accepted, !near.empty()));
 }
 
 void assertion_failed(const char* expression, const char* file, int line,

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/number_text.hpp"
+#include "base/suggestion.hpp"
 #include "base/whole.hpp"
 
 namespace stepcast {
@@ -347,12 +348,9 @@ void TomlTable::finish() const {
   const std::vector<std::string> known(node_->asked.begin(), node_->asked.end());
   for (const auto& [key, value] : *node_->table) {
     if (node_->asked.find(key.str()) == node_->asked.end()) {
-      std::string message = "is not a known key";
-      const std::string near = nearest(key.str(), known);
-      if (!near.empty()) message += " (did you mean '" + near + "'?)";
-      message += "; accepted: ";
-      for (std::size_t i = 0; i < known.size(); ++i) message += (i ? ", " : "") + known[i];
-      throw InputError(where(key.str()), message);
+      const std::string near = suggestion(key.str(), known);
+      throw InputError(where(key.str()),
+                       "is not a known key" + near + accepted_words(known, !near.empty()));
     }
   }
 }

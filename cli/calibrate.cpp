@@ -335,7 +335,7 @@ Run add(CLI::App& command) {
   const auto text = [](CLI::Option* option, const char* type, const char* group) {
     option->option_text(type)->group(group);
   };
-  text(command.add_option("--output", options->output, "the file to write (calibration.toml)"),
+  text(command.add_option("-o,--output", options->output, "the file to write (calibration.toml)"),
        "FILE", "Output");
   text(command.add_option("--name", options->name, "of the machine, for people"), "TEXT", "Output");
   text(command.add_option("--executor", options->executor,

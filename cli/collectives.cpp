@@ -160,6 +160,7 @@ int answer(const Options& o, Scenario& scenario) {
   rates.gpu_gbps = rates.node_gbps = rates.nic_gbps = 1;
   std::optional<CollectiveCost> nccl;
   if (scenario.cluster) {
+    scenario.nodes.reset();
     scenario.gpus = o.ranks;
     scenario.said["gpus"] = {.file = "--ranks", .line = 0, .key = ""};
     const Cluster cluster = resolve_cluster(scenario);
@@ -206,17 +207,40 @@ int answer(const Options& o, Scenario& scenario) {
   return 0;
 }
 
-int run(const Options& o, const ScenarioFlags& flags) {
+// Ranks that nobody said are the machine's GPUs on the nodes.
+int ranks_of(const Scenario& scenario) {
+  if (!scenario.cluster) {
+    throw InputError({"--ranks", 0, ""},
+                     "is missing; accepted: how many GPUs take part, or --cluster and --nodes");
+  }
+  const int ranks = resolve_cluster(scenario).world_size;
+  if (ranks >= 2) return ranks;
+  throw InputError({"--ranks", 0, ""}, "is missing, and the machine has one GPU; accepted: from 2");
+}
+
+int run(Options& o, const ScenarioFlags& flags) {
   Scenario scenario = flags.read();
-  return placed(scenario, [&] { return answer(o, scenario); });
+  return placed(scenario, [&] {
+    if (o.ranks == 0) {
+      o.ranks = ranks_of(scenario);
+    } else if (scenario.nodes && !scenario.cluster) {
+      throw InputError({"--nodes", 0, ""}, "needs --cluster: it counts machines");
+    } else if (scenario.nodes && resolve_cluster(scenario).world_size != o.ranks) {
+      throw InputError({"--ranks", 0, ""},
+                       fmt::format("{} are not the {} GPUs of --nodes; accepted: one of the two",
+                                   o.ranks, resolve_cluster(scenario).world_size));
+    }
+    return answer(o, scenario);
+  });
 }
 
 Run add(CLI::App& command) {
   auto o = std::make_shared<Options>();
   command.add_option("--op", o->op, "all_reduce, all_gather or reduce_scatter")
       ->option_text("NAME");
-  command.add_option("--ranks", o->ranks, "GPUs that take part")
-      ->required()
+  command
+      .add_option("--ranks", o->ranks,
+                  "GPUs that take part (default: those of --cluster and --nodes)")
       ->check(CLI::Range(2, 1 << 20))
       ->option_text("N");
   command.add_option("--bytes", o->bytes, "size: the tensor; gathered; unreduced (default 25M)")
@@ -229,7 +253,9 @@ Run add(CLI::App& command) {
       ->option_text("NAME");
   command.add_flag("--go-on", o->go_on,
                    "messages of more than 256 ranks or a minute, however long it takes");
-  auto flags = std::make_shared<ScenarioFlags>(command, collective_keys());
+  std::vector<std::string> keys = collective_keys();
+  keys.emplace_back("nodes");
+  auto flags = std::make_shared<ScenarioFlags>(command, keys);
   return [o, flags] { return run(*o, *flags); };
 }
 

@@ -88,7 +88,7 @@ Run add(CLI::App& command) {
   command.add_option("--name", options->name, "of the profile: fitted")
       ->option_text("NAME")
       ->group("Fit");
-  command.add_option("--output", options->output, "write the profile, for --profile FILE")
+  command.add_option("-o,--output", options->output, "write the profile, for --profile FILE")
       ->option_text("FILE")
       ->group("Output");
   return [options, flags] { return fit(*options, *flags); };

@@ -388,7 +388,8 @@ int go(const Options& options) {
 
 Run add(CLI::App& command) {
   auto options = std::make_shared<Options>();
-  command.add_option("--output", options->output, "the folder for results and traces (gpu-check)")
+  command
+      .add_option("-o,--output", options->output, "the folder for results and traces (gpu-check)")
       ->option_text("FOLDER");
   return [options] { return go(*options); };
 }

@@ -117,17 +117,32 @@ std::string time_text(double us) {
   return us < 10000 ? fmt::format("{:.2f}", us) : fmt::format("{:.0f}", us);
 }
 
-// All tests of all files.
-std::vector<NcclTestsLog> read_logs(const Options& o) {
+// All tests of all files. Of several files those of an operation that is not modelled are left out.
+std::vector<NcclTestsLog> read_logs(const Options& o, const Scenario& scenario) {
+  NcclTestsHints hints{.ranks = o.ranks, .nodes = o.nodes, .op = o.hint_op};
+  if (scenario.cluster) {
+    Scenario one = scenario;
+    one.nodes.reset();
+    one.gpus.reset();
+    hints.gpus_per_node = resolve_cluster(one).gpus_per_node;
+  }
   std::vector<NcclTestsLog> logs;
+  std::optional<InputError> first;
   for (const std::string& path : o.logs) {
-    for (NcclTestsLog& log :
-         read_nccl_tests_log(read_file(path, 64ll << 20), path,
-                             {.ranks = o.ranks, .nodes = o.nodes, .op = o.hint_op})) {
-      for (const std::string& text : log.notes) note(path + ": " + text);
-      logs.push_back(std::move(log));
+    const std::string text = read_file(path, 64ll << 20);
+    try {
+      for (NcclTestsLog& log : read_nccl_tests_log(text, path, hints)) {
+        for (const std::string& said : log.notes) note(path + ": " + said);
+        logs.push_back(std::move(log));
+      }
+    } catch (const InputError& error) {
+      const std::string why = error.what();
+      if (o.logs.size() == 1 || why.find("stepcast does not model") == std::string::npos) throw;
+      note(why + ": left out");
+      if (!first) first = error;
     }
   }
+  if (logs.empty() && first) throw *first;
   return logs;
 }
 
@@ -150,10 +165,10 @@ void refuse_other_gpus(const std::vector<NcclTestsLog>& logs) {
   }
 }
 
-int import(const Options& o) {
+int import(const Options& o, const Scenario& scenario) {
   MeasuredTable table;
   std::string said;
-  const std::vector<NcclTestsLog> logs = read_logs(o);
+  const std::vector<NcclTestsLog> logs = read_logs(o, scenario);
   refuse_other_gpus(logs);
   for (const NcclTestsLog& log : logs) {
     const auto again = std::count_if(log.rows.begin(), log.rows.end(), [&](const auto& row) {
@@ -281,7 +296,7 @@ int compare(const Options& o, const Scenario& scenario) {
   }
   std::string text;
   std::map<CollectiveKind, std::array<std::vector<Ratio>, std::size(bands)>> ratios;
-  for (const NcclTestsLog& log : read_logs(o)) {
+  for (const NcclTestsLog& log : read_logs(o, scenario)) {
     Scenario of_log = scenario;
     if (!of_log.nodes && !of_log.gpus) {
       of_log.nodes = log.nodes;
@@ -365,6 +380,8 @@ Run add(CLI::App& command) {
   add_log_options(*import_verb, *o, true);
   import_verb->add_option("-o,--output", o->output, "the TOML to write (default: stdout)")
       ->option_text("FILE");
+  auto import_flags = std::make_shared<ScenarioFlags>(
+      *import_verb, std::vector<std::string>{"cluster", "gpus_per_node"});
 
   CLI::App* predict_verb = command.add_subcommand("predict", "a table as nccl-tests prints it");
   predict_verb->allow_extras();
@@ -389,7 +406,7 @@ Run add(CLI::App& command) {
   auto compare_flags = std::make_shared<ScenarioFlags>(*compare_verb, cluster_keys());
 
   return [=] {
-    if (import_verb->parsed()) return import(*o);
+    if (import_verb->parsed()) return at_their_place(import, *o, *import_flags);
     if (predict_verb->parsed()) return at_their_place(predict, *o, *predict_flags);
     if (compare_verb->parsed()) return at_their_place(compare, *o, *compare_flags);
     throw InputError({"nccl", 0, ""}, "no verb given; accepted: import, predict, compare");

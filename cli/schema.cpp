@@ -39,6 +39,7 @@ constexpr Schema known[] = {{"scenario/1", "a scenario file, read by simulate, a
                             {"accuracy/1", "validate --published --json"},
                             {"trace-summary/1", "trace summary --json"},
                             {"trace-comparison/1", "trace compare --json"},
+                            {"list/1", "list --json"},
                             {"doctor/1", "doctor --json"}};
 
 std::string text_of(std::string name) {

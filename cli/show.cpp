@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/suggestion.hpp"
 #include "cli/command.hpp"
 #include "cli/model_text.hpp"
 #include "models/model.hpp"
@@ -62,10 +63,38 @@ std::string machine_text(const std::string& name) { return describe(load_machine
 struct Kind {
   const char* name;
   std::string (*text)(const std::string& name);
+  std::vector<std::string> (*names)();
 };
-constexpr Kind kinds[] = {{"model", model_named}, {"machine", machine_text}, {"gpu", gpu_text}};
+constexpr Kind kinds[] = {{"model", model_named, catalog_models},
+                          {"machine", machine_text, catalog_machines},
+                          {"gpu", gpu_text, catalog_gpus}};
+
+// A name alone, whatever it names. No two kinds share one.
+int show_named(const std::string& name) {
+  std::vector<std::string> accepted;
+  for (const Kind& kind : kinds) {
+    for (const std::string& known : kind.names()) {
+      if (known == name) {
+        print(kind.text(name));
+        return 0;
+      }
+      accepted.push_back(known);
+    }
+  }
+  const Where where{.file = "show", .line = 0, .key = ""};
+  for (const Kind& kind : kinds) {
+    if (name != kind.name) continue;
+    throw InputError(where,
+                     fmt::format("{} needs a name; `stepcast list {}s` has them", name, name));
+  }
+  throw InputError(where, fmt::format("'{}' is not known{}; accepted: a name of `stepcast list "
+                                      "models`, `machines` or `gpus`, or model, machine or gpu and "
+                                      "a file",
+                                      name.substr(0, 80), suggestion(name, accepted)));
+}
 
 int show(const std::string& what, const std::string& name) {
+  if (name.empty()) return show_named(what);
   std::vector<std::string> accepted;
   for (const Kind& kind : kinds) {
     accepted.push_back(kind.name);
@@ -79,15 +108,16 @@ int show(const std::string& what, const std::string& name) {
 Run add(CLI::App& command) {
   auto what = std::make_shared<std::string>();
   auto name = std::make_shared<std::string>();
-  command.add_option("what", *what, "model, machine or gpu")->required();
-  command.add_option("name", *name, "catalog name, or a file")->required();
+  command.add_option("what", *what, "model, machine or gpu; or a catalog name alone")->required();
+  command.add_option("name", *name, "catalog name, or a file");
   return [what, name] { return show(*what, *name); };
 }
 
 }  // namespace
 
-const Command show_command{"show", "one model, machine or GPU, with its sources",
-                           "  stepcast show machine dgx-h100\n  stepcast show model llama-3-8b",
-                           add};
+const Command show_command{
+    "show", "one model, machine or GPU, with its sources",
+    "  stepcast show dgx-h100\n  stepcast show model llama-3-8b\n  stepcast show machine mine.toml",
+    add};
 
 }  // namespace stepcast::cli

@@ -103,7 +103,7 @@ void write_snapshot(const Forecast& f, const std::string& file) {
   write_file(file,
              memory_snapshot(f.schedule, f.timeline, replay_memory(f.schedule, f.timeline, options),
                              options.allocator));
-  spdlog::info("memory snapshot written to {}", file);
+  note(fmt::format("memory snapshot written to {}", file));
 }
 
 int simulate(const Options& options, const ScenarioFlags& flags) {
@@ -163,13 +163,13 @@ int simulate(const Options& options, const ScenarioFlags& flags) {
     const Timeline& timeline = f.perturbed ? *f.perturbed->timeline : f.timeline;
     if (!f.perturbed) picture.replay = &f.memory.front();
     write_file(options.picture, to_picture(drawn, timeline, picture));
-    spdlog::info("picture written to {}", options.picture);
+    note(fmt::format("picture written to {}", options.picture));
   }
   if (!options.memory_snapshot.empty()) write_snapshot(f, options.memory_snapshot);
   if (!options.report.empty()) {
     write_report(options.report, "simulate",
                  step_document(f, scenario, scaling_document(scenario, f.report)));
-    spdlog::info("report written to {}", options.report);
+    note(fmt::format("report written to {}", options.report));
   }
   if (options.json) {
     print(to_json(f.report));

@@ -1,7 +1,6 @@
 #include "cli/step_trace.hpp"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <charconv>
 #include <filesystem>
@@ -195,7 +194,11 @@ void write(const StepTrace& trace, const Forecast& f) {
       options.rank = rank;
       put(of_rank(trace.file, rank), to_trace(schedule, costs, timeline, options));
     }
-    spdlog::info("trace written to {}", trace.file);
+    note(ranks.empty() ? fmt::format("trace written to {}", trace.file)
+         : ranks.size() == 1
+             ? fmt::format("trace written to {}", of_rank(trace.file, ranks.front()))
+             : fmt::format("{} traces written, {} to {}", ranks.size(),
+                           of_rank(trace.file, ranks.front()), of_rank(trace.file, ranks.back())));
   }
   if (trace.chakra.empty()) return;
   if (world > most_files) {
@@ -204,7 +207,7 @@ void write(const StepTrace& trace, const Forecast& f) {
                                                    world, most_files));
   }
   write_chakra(trace.chakra, schedule, costs, timeline.steps.back().program_index);
-  spdlog::info("Chakra traces written to {}.*.et", trace.chakra);
+  note(fmt::format("{} Chakra traces written to {}.*.et", world, trace.chakra));
 }
 
 }  // namespace stepcast::cli

@@ -364,7 +364,9 @@ Run add(CLI::App& command) {
       ->option_text("N")
       ->check(CLI::Range(1, 1'000'000))
       ->group(group);
-  command.add_option("--out", o->out, "the database (default sweep.db); points in it are known")
+  command
+      .add_option("-o,--out,--output", o->out,
+                  "the database (default sweep.db); points in it are known")
       ->option_text("FILE")
       ->group(group);
   command.add_option("-j,--jobs", o->jobs, "worker processes (default: the cores)")

@@ -196,7 +196,15 @@ void show(const SweepOutput& o, const PointTable& table, const RowList& rows) {
     std::vector<std::string> also{"state"};
     print(to_text(table, rows, inputs, also));
   } else if (o.refused) {
-    print(refusals(table, rows));
+    const std::string why = refusals(table, rows);
+    const auto too_large = std::count_if(rows.begin(), rows.end(), [&](std::size_t row) {
+      return table.rows[row].result.state == "does_not_fit";
+    });
+    print(!why.empty()    ? why
+          : too_large > 0 ? fmt::format("none was refused; {} of {} do not fit in memory\n",
+                                        grouped(static_cast<double>(too_large)),
+                                        grouped(static_cast<double>(rows.size())))
+                          : "none was refused\n");
   } else {
     print(overview(o, table, rows));
   }

@@ -120,7 +120,10 @@ int import(const Options& o) {
   if (is_fabric(text)) return import_fabric(o, text);
   ImportOptions options = import_options(o, true);
   options.others = "Slurm's topology.conf and topology.yaml, ibnetdiscover";
-  const Imported imported = import_topology_text(text, o.file, options);
+  Imported imported = import_topology_text(text, o.file, options);
+  if (const std::string stem = std::filesystem::path(o.output).stem().string(); !stem.empty()) {
+    imported.machine.full_name = stem;
+  }
   std::vector<std::string> comments = {"Imported by `stepcast topo import " + o.file + "`."};
   for (const std::string& each : imported.notes) comments.push_back("Note: " + each + ".");
   const std::string toml = to_toml(imported.machine, comments);

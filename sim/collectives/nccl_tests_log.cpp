@@ -242,6 +242,14 @@ class Meaning {
                     fmt::format("lists {} host{}", log_.nodes, log_.nodes == 1 ? "" : "s"));
     }
     if (given > 0 && !(several_ && log_.nodes > 0)) log_.nodes = given;
+    const int gpus = hints_.gpus_per_node;
+    if (log_.nodes == 0 && gpus > 0) {
+      log_.nodes = (log_.ranks + gpus - 1) / gpus;
+      log_.notes.push_back(fmt::format(
+          "does not say on how many nodes its {} ranks ran: {} of {} GPUs; --log-nodes says "
+          "otherwise",
+          log_.ranks, log_.nodes, gpus));
+    }
     nodes_.insert(log_.nodes);
     nodes_fit_ = nodes_fit_ || log_.nodes == given;
     if (log_.nodes == 0) {

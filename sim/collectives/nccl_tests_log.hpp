@@ -45,7 +45,8 @@ struct NcclTestsLog {
 struct NcclTestsHints {
   int ranks = 0;
   int nodes = 0;
-  std::string op = {};  // "all_reduce", ...
+  std::string op = {};    // "all_reduce", ...
+  int gpus_per_node = 0;  // of the machine; where nothing says the nodes: ranks over these
 };
 
 // One a test, in the file's order. Throws InputError with the true reason: no result rows, CPU

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "sim/forecast/accumulated.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "sim/report/format.hpp"
 
 namespace stepcast {
 
@@ -46,6 +47,22 @@ std::vector<Change> smaller_micro_batches(const Scenario& s) {
   for (std::int64_t b = s.micro_batch.value_or(1) / 2; b >= 1; b /= 2) {
     Change change{fmt::format("micro-batch {} instead of {}", b, *s.micro_batch), s};
     change.scenario.micro_batch = b;
+    list.push_back(std::move(change));
+  }
+  return list;
+}
+
+// Where nobody said how long sequences are and the model takes very long ones, a shorter one may be
+// what is meant.
+std::vector<Change> shorter_sequences(const Scenario& s) {
+  constexpr std::int64_t longest = 8192, shortest = 1024;
+  if (s.seq_len) return {};
+  const std::int64_t now = resolve(s).step.workload.seq_len;
+  std::vector<Change> list;
+  if (now <= longest) return list;
+  for (std::int64_t n = now / 2; n >= shortest; n /= 2) {
+    Change change{fmt::format("seq_len {} instead of the model's maximum", n), s};
+    change.scenario.seq_len = n;
     list.push_back(std::move(change));
   }
   return list;
@@ -123,10 +140,11 @@ std::vector<Change> more_gpus(const Scenario& s) {
   const std::int64_t node = now.cluster.gpus_per_node;
   const std::int64_t whole = fewest > node ? round_up(fewest, node) : fewest;
   const std::int64_t gpus = enough(whole) ? whole : fewest;
-  std::string words = fmt::format("{} GPUs", gpus);
-  if (hsdp) words += fmt::format(" and a shard group of {}", gpus);
-  words += fmt::format(" instead of {}", now.cluster.world_size);
-  if (gpus != fewest) words += fmt::format(" ({} would do)", fewest);
+  const auto count = [](std::int64_t n) { return grouped(static_cast<double>(n)); };
+  std::string words = fmt::format("{} GPUs", count(gpus));
+  if (hsdp) words += fmt::format(" and a shard group of {}", count(gpus));
+  words += fmt::format(" instead of {}", count(now.cluster.world_size));
+  if (gpus != fewest) words += fmt::format(" ({} would do)", count(fewest));
   return {Change{words, with_gpus(s, gpus, hsdp)}};
 }
 
@@ -135,7 +153,8 @@ using Changes = std::vector<Change> (*)(const Scenario&);
 // The first of each kind that fits, mildest first.
 std::vector<std::string> singles(const Scenario& s) {
   std::vector<std::string> found;
-  for (const Changes kind : {smaller_micro_batches, more_checkpointing, more_sharding, more_gpus}) {
+  for (const Changes kind :
+       {smaller_micro_batches, shorter_sequences, more_checkpointing, more_sharding, more_gpus}) {
     for (const Change& change : kind(s)) {
       if (!scenario_fits(change.scenario)) continue;
       found.push_back(change.words);

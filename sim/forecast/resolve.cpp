@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <string_view>
 
@@ -12,10 +13,14 @@
 #include "sim/forecast/resolve_fp8.hpp"
 #include "sim/forecast/resolve_strategy.hpp"
 #include "sim/forecast/sources.hpp"
+#include "sim/report/format.hpp"
 
 namespace stepcast {
 
 namespace {
+
+constexpr double fastest_nic = 200;            // GB/s a direction: 1.6 Tb/s
+constexpr std::int64_t usual_sequence = 8192;  // what is longer is worth a word if nobody said it
 
 bool looks_like_path(const std::string& name) {
   return name.find('/') != std::string::npos || name.ends_with(".json") || name.ends_with(".toml");
@@ -112,6 +117,11 @@ void resolve_input(const Scenario& s, const Model& model, Workload& workload) {
   if (workload.seq_len <= 0) {
     throw InputError(s.where("seq_len"), "the model has no sequence length of its own; give one");
   }
+}
+
+bool takes_long_sequences(const Scenario& s, const Model& model) {
+  return !s.seq_len && !takes_images(model.architecture.family) &&
+         model.architecture.max_positions > usual_sequence;
 }
 
 // Data loading as it was said; none of its keys: batches are there when they are wanted.
@@ -263,9 +273,34 @@ void use_calibration(const Calibration& c, Resolved& r) {
   r.notes.push_back(text);
 }
 
+// Products of a micro-batch at the GPUs' dense peak take so long at least. Attention is left out:
+// how much of it a mask saves is the kernel's.
+void refuse_impossible_time(const Scenario& s, const Resolved& r) {
+  const Workload& w = r.step.workload;
+  const Model& model = r.step.model;
+  const Gpu& gpu = r.cluster.machine.gpu;
+  const bool fp8 = w.fp8 != Fp8Recipe::none;
+  if (fp8 && !gpu.peak_fp8) return;
+  const double peak = fp8 ? *gpu.peak_fp8 : gpu.peak_flops(w.compute_dtype);
+  const double of_sample = takes_images(model.architecture.family)
+                               ? model_flops_per_sample(model, w)
+                               : static_cast<double>(w.seq_len) * model_flops_per_token(model, 1);
+  const Seconds least = static_cast<double>(w.micro_batch) * of_sample / (r.replica.gpus * peak);
+  if (*r.replica.step >= least) return;
+  throw InputError(
+      s.where("replica_step_ms"),
+      fmt::format("{} ms is less than {} {} at {:.1f} TFLOP/s, the dense {} peak, need for a "
+                  "micro-batch of {}; accepted: from {}",
+                  number_text(*s.replica_step_ms), r.replica.gpus,
+                  r.replica.gpus == 1 ? "GPU" : "GPUs", peak / 1e12,
+                  fp8 ? "fp8" : std::string(to_string(w.compute_dtype)), w.micro_batch,
+                  number_text(std::ceil(least * 1e4) / 10)));
+}
+
 // One GPU's part of the model that a replica shares, and what that leaves out.
-void share_model(Resolved& r) {
+void share_model(const Scenario& s, Resolved& r) {
   if (!r.replica.step) return;
+  refuse_impossible_time(s, r);
   const int k = r.replica.gpus;
   std::string text = fmt::format(
       "forward and backward of a micro-batch take the given {:g} ms, {:.1f} % of it forward",
@@ -304,6 +339,12 @@ Cluster resolve_cluster(const Scenario& s, Sources& sources) {
   options.gpus = to_int(s.gpus);
   options.gpus_per_node = to_int(s.gpus_per_node);
   if (!s.nodes && !s.gpus) options.nodes = 1;
+  if (s.nic_gbps && *s.nic_gbps > fastest_nic) {
+    throw InputError(s.where("nic_gbps"),
+                     fmt::format("{} is in GB/s, and no NIC is so fast; accepted: up to {} (400 "
+                                 "Gb/s are 50)",
+                                 number_text(*s.nic_gbps), number_text(fastest_nic)));
+  }
   if (s.fabric) options.fabric = parse_fabric_kind(*s.fabric, s.where("fabric"));
   if (s.leaf_ports) options.leaf_ports = to_int(s.leaf_ports);
   options.oversubscription = s.oversubscription;
@@ -365,6 +406,10 @@ Resolved resolved(const Scenario& s, Sources& sources) {
   }
   step.workload.micro_batch = s.micro_batch.value_or(1);
   resolve_input(s, step.model, step.workload);
+  if (takes_long_sequences(s, step.model)) {
+    r.notes.push_back(fmt::format("seq_len was not said: the model's maximum, {}",
+                                  grouped(static_cast<double>(step.workload.seq_len))));
+  }
   check_sizes(s, step.workload, step.model);
   step.workload.checkpointing = parse_checkpointing(s.checkpointing.value_or("none"));
   step.workload.fused_attention = s.fused_attention.value_or(true);
@@ -386,7 +431,7 @@ Resolved resolved(const Scenario& s, Sources& sources) {
   resolve_loader(s, r);
   resolve_perturbations(s, r, sources);
   resolve_strategy_options(s, strategy, r);
-  share_model(r);
+  share_model(s, r);
   return r;
 }
 

@@ -53,7 +53,7 @@ std::string human_gib(Bytes bytes) {
 
 std::string human_seconds(Seconds seconds) {
   static constexpr std::array<Unit, 3> units{{{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}}};
-  return with_unit(seconds, units, 4);
+  return seconds == 0 ? "0 s" : with_unit(seconds, units, 4);
 }
 
 std::string human_count(double count) {

@@ -103,20 +103,22 @@ class Page {
                        r_.accumulation > 1 ? fmt::format(" x {} accumulated", r_.accumulation) : "",
                        r_.checkpointing));
     const std::string mesh =
-        r_.mesh.shard == 1
-            ? fmt::format("{} replica{}", r_.mesh.replicate, r_.mesh.replicate == 1 ? "" : "s")
-        : r_.mesh.replicate == 1
-            ? fmt::format("sharded over {}", r_.mesh.shard)
-            : fmt::format("sharded over {}, {} replicas", r_.mesh.shard, r_.mesh.replicate);
+        r_.mesh.shard == 1       ? fmt::format("{} replica{}", grouped(r_.mesh.replicate),
+                                         r_.mesh.replicate == 1 ? "" : "s")
+        : r_.mesh.replicate == 1 ? fmt::format("sharded over {}", grouped(r_.mesh.shard))
+                                 : fmt::format("sharded over {}, {} replicas",
+                                               grouped(r_.mesh.shard), grouped(r_.mesh.replicate));
     const std::string fp8 = r_.fp8.empty() ? "" : ", fp8 " + r_.fp8;
     line("{} ({}{}), {}", r_.strategy, r_.precision, fp8, mesh);
     const int last = r_.gpus - (r_.nodes - 1) * r_.gpus_per_node;
     const std::string partly = r_.nodes > 1 && last != r_.gpus_per_node
                                    ? fmt::format(", {} of them in the last", last)
                                    : "";
-    folded("",
-           fmt::format("{} GPU{}{}: {} x {} ({}){}", r_.gpus, r_.gpus == 1 ? "" : "s", partly,
-                       r_.nodes, r_.machine_name, r_.gpu, r_.nodes > 1 ? "; " + r_.network : ""));
+    // A GPU's name may have brackets of its own: "NVIDIA GB300 (one of two GPUs)".
+    const bool nested = r_.gpu.find('(') != std::string::npos;
+    folded("", fmt::format("{} GPU{}{}: {} x {}{}{}{}{}", grouped(r_.gpus), r_.gpus == 1 ? "" : "s",
+                           partly, grouped(r_.nodes), r_.machine_name, nested ? ", " : " (", r_.gpu,
+                           nested ? "" : ")", r_.nodes > 1 ? "; " + r_.network : ""));
     const std::string corrected =
         r_.corrected_classes.empty()
             ? ""
@@ -127,14 +129,15 @@ class Page {
   }
 
   void speed() {
+    const char* unperturbed = r_.perturbed ? "   (unperturbed)" : "";
     if (r_.images) {
-      line("step time      {:>12}     images/s {:>14}     images/s/GPU {:>10}",
+      line("step time      {:>12}     images/s {:>14}     images/s/GPU {:>10}{}",
            human_seconds(r_.step_time), grouped(r_.samples_per_second),
-           grouped(r_.samples_per_second_per_gpu, 1));
+           grouped(r_.samples_per_second_per_gpu, 1), unperturbed);
     } else {
-      line("step time      {:>12}     tokens/s {:>14}     tokens/s/GPU {:>10}",
+      line("step time      {:>12}     tokens/s {:>14}     tokens/s/GPU {:>10}{}",
            human_seconds(r_.step_time), grouped(r_.tokens_per_second),
-           grouped(r_.tokens_per_second_per_gpu));
+           grouped(r_.tokens_per_second_per_gpu), unperturbed);
     }
     line("TFLOP/s/GPU    {:>12}     MFU {:>19}     HFU {:>19}", grouped(r_.tflops_per_gpu, 1),
          percent(r_.mfu), percent(r_.hfu));

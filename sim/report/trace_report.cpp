@@ -25,8 +25,16 @@ std::string plain(const std::string& text, std::size_t most) {
   return out;
 }
 
+// A file by its path where that is short, else by its name, of which the end says most.
+std::string shown(const std::string& file, std::size_t most) {
+  if (file.size() <= most) return plain(file, most);
+  const std::string name = file.substr(file.rfind('/') + 1);
+  if (name.size() <= most) return plain(name, most);
+  return "..." + plain(name.substr(name.size() - (most - 3)), most);
+}
+
 std::string head(const TraceSummary& s) {
-  std::string out = plain(s.file, 60) + ":";
+  std::string out = shown(s.file, 60) + ":";
   if (s.info.rank) out += fmt::format(" rank {}", *s.info.rank);
   if (s.info.world_size) out += fmt::format(" of {}", *s.info.world_size);
   if (s.info.rank || s.info.world_size) out += ',';
@@ -150,8 +158,8 @@ void add_ranks(std::string& out, const std::vector<TraceSummary>& ranks) {
     const TraceSummary& s = ranks[i];
     const auto same = std::find_if(s.steps.begin(), s.steps.end(),
                                    [&](const TraceStep& step) { return step.name == name; });
-    const std::string label = s.info.rank ? fmt::format("rank {}", *s.info.rank)
-                                          : plain(s.file.substr(s.file.rfind('/') + 1), 28);
+    const std::string label =
+        s.info.rank ? fmt::format("rank {}", *s.info.rank) : shown(s.file, 28);
     if (same == s.steps.end()) {
       out += fmt::format("{:<30}has no such step\n", label);
       continue;
@@ -167,7 +175,7 @@ void add_ranks(std::string& out, const std::vector<TraceSummary>& ranks) {
         static_cast<std::size_t>(std::min_element(waited.begin(), waited.end()) - waited.begin());
     const TraceSummary& s = ranks[least];
     out += fmt::format("the others wait for {}: its collectives are the shortest\n",
-                       s.info.rank ? fmt::format("rank {}", *s.info.rank) : plain(s.file, 60));
+                       s.info.rank ? fmt::format("rank {}", *s.info.rank) : shown(s.file, 60));
   }
 }
 
@@ -234,7 +242,7 @@ std::string to_text(const std::vector<TraceSummary>& ranks) {
                        first.devices.size(), first.device);
   }
   if (ranks.size() > 1) add_ranks(out, ranks);
-  if (ranks.size() > 1) out += fmt::format("\n{} in detail\n", plain(first.file, 60));
+  if (ranks.size() > 1) out += fmt::format("\n{} in detail\n", shown(first.file, 60));
   add_steps(out, first);
   if (first.steps.size() > 1) {
     out += "* of median length among all but the first; the figures below are its own\n";

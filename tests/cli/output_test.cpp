@@ -1,7 +1,9 @@
 // What the program prints, as programs and people read it.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <cctype>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -20,6 +22,21 @@ Json json_of(const std::string& arguments) {
   CAPTURE(o.err);
   REQUIRE(o.code == 0);
   return Json::parse(o.out);
+}
+
+// Rows without a list of ranks: busbw over algbw says 16.
+std::string sixteen_ranks_log() {
+  return "# nThread 1 nGpus 1 minBytes 1048576 maxBytes 4194304 step: 2(factor)\n"
+         "#       size         count      type   redop    root     time   algbw   busbw #wrong     "
+         "time   algbw   busbw #wrong\n"
+         "     1048576        262144     float     sum      -1    100.0   10.49   19.66      0    "
+         "100.0   10.49   19.66      0\n"
+         "     4194304       1048576     float     sum      -1    200.0   20.97   39.32      0    "
+         "200.0   20.97   39.32      0\n";
+}
+
+std::string all_to_all_log() {
+  return "# Collective test starting: alltoall_perf\n" + sixteen_ranks_log();
 }
 
 }  // namespace
@@ -233,4 +250,104 @@ TEST_CASE("protocols are named in any case, as NCCL takes them") {
   CHECK(lower.out.find("Ring/LL128") != std::string::npos);
   CHECK(lower.out == upper.out);
   CHECK(run(question + "SIMPLE").out == run(question + "Simple").out);
+}
+
+TEST_CASE("a name alone is shown, whatever it names") {
+  for (const std::string full : {"machine dgx-h100", "gpu b300", "model llama-3-8b"}) {
+    CAPTURE(full);
+    const Output alone = run("show " + full.substr(full.find(' ') + 1));
+    CHECK(alone.code == 0);
+    CHECK(alone.out == run("show " + full).out);
+  }
+  CHECK(run("show b30").err.find("did you mean '") != std::string::npos);
+  CHECK(run("show gpu").err.find("gpu needs a name; `stepcast list gpus`") != std::string::npos);
+}
+
+TEST_CASE("what is written is said, a line each") {
+  const std::string folder = "/tmp/stepcast-written-" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  const Output o = run(small + "--strategy ddp --engine formula --trace " + folder +
+                       "/t.json --picture " + folder + "/p.svg --memory-snapshot " + folder +
+                       "/m.pickle --report " + folder + "/r.html --chakra " + folder + "/c");
+  CHECK(o.code == 0);
+  CHECK(count_lines(o.err) == 5);
+  for (const char* said :
+       {"trace written to ", "8 Chakra traces written to ", "picture written to ",
+        "memory snapshot written to ", "report written to "}) {
+    CAPTURE(said);
+    CHECK(o.err.find("stepcast: note: " + std::string(said) + folder) != std::string::npos);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a sequence length that nobody said is said where it is long, and shorter ones tried") {
+  const std::string model =
+      "simulate --model llama-3.1-405b --cluster dgx-h100 --nodes 64 "
+      "--strategy fsdp2 --checkpointing full --engine formula ";
+  const Output unsaid = run(model);
+  CHECK(unsaid.out.find("seq_len was not said: the model's maximum, 131,072") != std::string::npos);
+  CHECK(run(model + "--seq-len 8192").out.find("was not said") == std::string::npos);
+  const Output gpt2 = run(small + "--strategy ddp --engine formula");
+  CHECK(gpt2.out.find("was not said") == std::string::npos);
+  const Output large =
+      run("simulate --model llama-3.2-1b --cluster dgx-a100 --strategy ddp "
+          "--engine formula");
+  CHECK(large.code == 3);
+  CHECK(large.err.find("instead of the model's maximum") != std::string::npos);
+}
+
+TEST_CASE("a perturbed page says whose the headline's time is") {
+  const Output o = run(small + "--strategy ddp --perturb rank=3:late=1s");
+  CHECK(o.out.find("   (unperturbed)\n") != std::string::npos);
+  CHECK(run(small + "--strategy ddp").out.find("unperturbed") == std::string::npos);
+}
+
+TEST_CASE("columns of models stay columns, and large counts have their commas") {
+  std::stringstream lines(run("list models").out);
+  std::size_t column = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (column == 0) column = line.find(" parameters,");
+    CAPTURE(line);
+    CHECK(line.find(" parameters,") == column);
+  }
+  const Output o =
+      run("simulate --model gpt2 --cluster dgx-h100 --nodes 2048 --strategy fsdp2 "
+          "--engine formula");
+  CHECK(o.out.find("sharded over 16,384\n") != std::string::npos);
+  CHECK(o.out.find("16,384 GPUs: 2,048 x") != std::string::npos);
+  const Output rack =
+      run("simulate --model gpt2 --cluster gb300-nvl72 --strategy ddp "
+          "--engine formula");
+  CHECK(rack.out.find("))") == std::string::npos);
+}
+
+TEST_CASE("ranks of a collective are the cluster's GPUs where nobody says them") {
+  CHECK(run("collectives --cluster dgx-h100 --nodes 2").out ==
+        run("collectives --cluster dgx-h100 --ranks 16").out);
+  CHECK(run("collectives --cluster dgx-h100").out ==
+        run("collectives --cluster dgx-h100 --ranks 8").out);
+  CHECK(run("collectives --cluster dgx-h100 --nodes 2 --ranks 8")
+            .err.find("--ranks: 8 are not the 16 GPUs of --nodes") != std::string::npos);
+  CHECK(run("collectives").err.find("--ranks: is missing") != std::string::npos);
+}
+
+TEST_CASE(
+    "of several logs those of other operations are left out, and nodes follow from a machine") {
+  const std::string folder = "tests/unit/collectives/logs/";
+  const std::string good = folder + "old2.10-8xA100-40GB-1node-allreduce.log";
+  const TemporaryFile other(".log", all_to_all_log());
+  const Output both = run("nccl import " + good + " " + other.path());
+  CHECK(both.code == 0);
+  CHECK(both.err.find("measures alltoall") != std::string::npos);
+  CHECK(both.err.find("left out") != std::string::npos);
+  CHECK(both.out == run("nccl import " + good).out);
+  CHECK(run("nccl import " + other.path()).code == 2);
+  const TemporaryFile silent(".log", sixteen_ranks_log());
+  CHECK(run("nccl import " + silent.path()).err.find("give --log-nodes") != std::string::npos);
+  const Output placed = run("nccl compare " + silent.path() + " --cluster dgx-h100");
+  CHECK(placed.code == 0);
+  CHECK(placed.err.find("its 16 ranks ran: 2 of 8 GPUs; --log-nodes says otherwise") !=
+        std::string::npos);
+  CHECK(placed.out ==
+        run("nccl compare " + silent.path() + " --cluster dgx-h100 --log-nodes 2").out);
 }

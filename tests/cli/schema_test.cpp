@@ -76,6 +76,14 @@ TEST_CASE("sweeps, tunings, plans, explanations and comparisons conform to their
            "compare/1");
 }
 
+TEST_CASE("lists of what is known conform to their schema") {
+  for (const char* what : {"models", "gpus", "machines", "profiles", "strategies"}) {
+    conforms(std::string("list --json ") + what, "list/1");
+    const Json list = Json::parse(run(std::string("list --json ") + what).out).at("list");
+    CHECK(static_cast<int>(list.size()) == count_lines(run(std::string("list ") + what).out));
+  }
+}
+
 TEST_CASE("runs and validations conform to their schemas") {
   const std::string tiny = " --model gpt2 --cluster dgx-h100 --gpus 2 --seq-len 32 --strategy ddp";
   conforms("run" + tiny + " --json", "forecast/1");

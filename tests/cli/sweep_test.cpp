@@ -238,6 +238,17 @@ TEST_CASE("screened and confirmed: the best by fluid beside all by formula") {
   }
 }
 
+TEST_CASE("--refused says a line where none was refused") {
+  const Folder folder;
+  const std::string db = folder / "small.db";
+  const std::string sweep = "sweep --model gpt2 --cluster dgx-h100 --strategy ddp --screen ";
+  REQUIRE(run(sweep + "--vary micro_batch=1,4096 -o " + db).code == 0);
+  CHECK(run("results " + db + " --refused").out ==
+        "none was refused; 1 of 2 do not fit in memory\n");
+  CHECK(run("results " + db + " --refused --where \"micro_batch < 2\"").out ==
+        "none was refused\n");
+}
+
 TEST_CASE("points that do not fit and points that are refused are results") {
   const Folder folder;
   const Output o = run(base +

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/toml.hpp"
 #include "topologies/importers/nccl_xml.hpp"
@@ -176,7 +177,9 @@ Imported import_topology_text(const std::string& text, const std::string& file,
   Imported imported =
       xml ? read_nccl_xml_text(text, file, options) : read_smi_text(text, file, options);
   Machine& machine = imported.machine;
-  machine.name = machine.full_name = file;
+  // By the file's stem: a path in every headline says nothing more; the source has it.
+  const std::string stem = std::filesystem::path(file).stem().string();
+  machine.name = machine.full_name = stem.empty() ? file : stem;
   if (!options.network.empty() && !machine.nics.empty()) {
     const std::vector<std::string> known = network_classes();
     if (std::find(known.begin(), known.end(), options.network) == known.end()) {

@@ -67,3 +67,22 @@ TEST_CASE("a failed assertion says what, where and why") {
 TEST_CASE("an assertion that holds does nothing") {
   CHECK_NOTHROW(STEPCAST_ASSERT(1 + 1 == 2, "never"));
 }
+
+TEST_CASE("names that contain the word are suggested, in any case, before words of two edits") {
+  CHECK(nearest("b300", {"dgx-h100", "hgx-b300-400g", "hgx-b300"}) == "hgx-b300");
+  CHECK(nearest("H100", {"a100", "dgx-h100"}) == "a100");  // one letter off
+  CHECK(nearest("fp16", {"fp32", "amp-fp16"}) == "amp-fp16");
+  CHECK(nearest("o2", {"gpt2", "ab-o2"}).empty() == false);
+  CHECK(std::string(not_accepted({}, "b300", {"hgx-b300", "b300-x8", "dgx-2"}).what()) ==
+        "'b300' is not accepted (did you mean 'b300-x8' or 'hgx-b300'?); accepted: hgx-b300, "
+        "b300-x8, dgx-2");
+}
+
+TEST_CASE("a suggestion stands alone where the list is too long to read") {
+  std::vector<std::string> names{"strategy"};
+  for (int i = 0; i < 100; ++i) names.push_back("another-name-" + std::to_string(i));
+  CHECK(std::string(not_accepted({}, "stratgy", names).what()) ==
+        "'stratgy' is not accepted (did you mean 'strategy'?); one of 101 names is accepted");
+  CHECK(std::string(not_accepted({}, "q", names).what()).find("accepted: strategy, another") !=
+        std::string::npos);
+}
