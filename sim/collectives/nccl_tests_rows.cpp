@@ -98,7 +98,8 @@ RankRange ranks_left_open(CollectiveKind op, const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     const std::int64_t one = row.counted_bytes();
     if (twice == 1 && one > 0 && row.size % one == 0 && row.size / one > 1) {
-      const auto ranks = static_cast<double>(row.size / one);
+      const std::int64_t whole = row.size / one;
+      const auto ranks = static_cast<double>(whole);
       range.least = std::max(range.least, ranks);
       range.most = std::min(range.most, ranks);
     }

@@ -294,7 +294,9 @@ TEST_CASE("a log that is cut within its last rows gives what its whole rows give
       {"old2.10-8xA100-40GB-1node-allreduce.log", {}},
       {"old2.10-8xA100-40GB-1node-reduce.log", {}},
       {"old2.10-8xA100-40GB-1node-reducescatter.log", {}}};
-  for (const auto& [file, hints] : files) {
+  for (const auto& each : files) {
+    const std::string file = each.first;
+    const NcclTestsHints& hints = each.second;
     CAPTURE(file);
     const std::string text = read_file(logs + file);
     const NcclTestsLog whole = read_nccl_tests_log(text, file, hints).at(0);
@@ -311,13 +313,14 @@ TEST_CASE("a log that is cut within its last rows gives what its whole rows give
       ++accepted;
       CHECK(found.at(0).op == whole.op);
       CHECK(found[0].ranks == whole.ranks);
-      for (const NcclTestsRow& row : found[0].rows) {
-        const auto same = std::find_if(whole.rows.begin(), whole.rows.end(),
-                                       [&](const auto& known) { return known.bytes == row.bytes; });
+      for (const NcclTestsRow& kept : found[0].rows) {
+        const auto same =
+            std::find_if(whole.rows.begin(), whole.rows.end(),
+                         [&](const auto& known) { return known.bytes == kept.bytes; });
         REQUIRE(same != whole.rows.end());
-        CAPTURE(row.bytes);
-        CHECK(row.out_of_place_us == same->out_of_place_us);
-        CHECK(row.in_place_us == same->in_place_us);
+        CAPTURE(kept.bytes);
+        CHECK(kept.out_of_place_us == same->out_of_place_us);
+        CHECK(kept.in_place_us == same->in_place_us);
       }
     }
     CHECK(accepted > 0);

@@ -138,11 +138,12 @@ TEST_CASE("emitted defaults, with what is said to be left out, make the same ste
       {"deepspeed", {"zero1", "zero2", "zero3", "ddp"}},
       {"accelerate", {"ddp", "fsdp1", "fsdp2", "hsdp", "zero1", "zero2", "zero3"}},
       {"torchtitan", {"fsdp2", "hsdp", "ddp"}}};
-  for (const auto& [format, strategies] : formats) {
-    for (const char* strategy : strategies) {
+  for (const auto& each : formats) {
+    const std::string format = each.first;
+    for (const char* strategy : each.second) {
       for (const char* cluster : {"dgx-h100", "aws-p3dn"}) {  // bf16 and fp16 by default
         for (const char* model : {"gpt2", "llama-3-8b"}) {
-          CAPTURE(std::string(format));
+          CAPTURE(format);
           CAPTURE(std::string(strategy));
           CAPTURE(std::string(cluster));
           CAPTURE(std::string(model));
