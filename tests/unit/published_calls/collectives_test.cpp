@@ -117,10 +117,10 @@ TEST_CASE("median errors on the check machines are those that docs/collectives.m
     double tuner, corrected;
   };
   constexpr Row recorded[] = {
-      {CollectiveKind::all_reduce, 0, 93, 34.6, 19.5},
-      {CollectiveKind::all_gather, 0, 62, 31.9, 12.0},
+      {CollectiveKind::all_reduce, 0, 93, 34.1, 19.5},
+      {CollectiveKind::all_gather, 0, 62, 30.8, 12.0},
       {CollectiveKind::reduce_scatter, 0, 60, 24.8, 14.6},
-      {CollectiveKind::all_reduce, 1, 129, 14.0, 5.9},
+      {CollectiveKind::all_reduce, 1, 129, 14.0, 5.2},
       {CollectiveKind::all_gather, 1, 73, 22.5, 7.0},
       {CollectiveKind::reduce_scatter, 1, 53, 17.1, 7.7},
   };
