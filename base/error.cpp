@@ -113,7 +113,10 @@ std::string accepted_words(const std::vector<std::string>& accepted, bool sugges
   std::string text;
   for (std::size_t i = 0; i < accepted.size(); ++i) text += (i ? ", " : "") + accepted[i];
   if (suggested && text.size() > long_list) {
-    return "; one of " + std::to_string(accepted.size()) + " names is accepted";
+    // The last may be words ("a path to a .toml file"), which no suggestion stands for.
+    const bool words = accepted.back().find(' ') != std::string::npos;
+    return "; accepted: one of " + std::to_string(accepted.size() - (words ? 1 : 0)) + " names" +
+           (words ? ", " + accepted.back() : "");
   }
   return "; accepted: " + text;
 }

@@ -24,9 +24,9 @@ struct UnitLoads {
   double least = 0;  // seconds of the fullest link at its line rate
   double sent_intra = 0;
   double sent_inter = 0;
-  bool staged = false;  // some of it through shared host memory
+  bool staged = false;        // some of it through shared host memory
   double staged_seconds = 0;  // of the GPU that passes on most of that
-  double lost = 0;      // seconds that a broken link takes longer than the fullest did
+  double lost = 0;            // seconds that a broken link takes longer than the fullest did
 };
 
 struct AxisPlan {

@@ -17,9 +17,9 @@
 //               host memory, whose bandwidth is itself an estimate (docs/collectives.md); between
 //               nodes at most 25/24, NICs over what NCCL takes their PCIe for
 //   two_node_all_reduce
-//               in its place for a tree (Tree, NVLSTree) on exactly two nodes of several GPUs, where
-//               a byte crosses once each way: NCCL's model of that is off by class. Not for a ring,
-//               whose bytes cross twice
+//               in its place for a tree (Tree, NVLSTree) on exactly two nodes of several GPUs,
+//               where a byte crosses once each way: NCCL's model of that is off by class. Not for a
+//               ring, whose bytes cross twice
 //   stall       how the bandwidth falls with the hops between nodes that data takes in a row: nodes
 //               - 1 in a ring, log2(nodes) in a tree, 1 on two nodes. A pipeline goes at the pace
 //               of its slowest link, and on a fabric that many share each further link is one more

@@ -82,10 +82,10 @@ void assign_roles(std::vector<PublishedCall>* calls) {
     if (call.role == SiteRole::apart) continue;
     const std::set<std::string>& all = machines[call.network_class];
     const auto place = std::distance(all.begin(), all.find(call.machine));
-    call.role = is_busy(call.network_class) ? SiteRole::fit
+    call.role = is_busy(call.network_class)                    ? SiteRole::fit
                 : all.size() < 2 || call.network_class.empty() ? SiteRole::apart
-                : place % 2 == 1                             ? SiteRole::fit
-                                                             : SiteRole::check;
+                : place % 2 == 1                               ? SiteRole::fit
+                                                               : SiteRole::check;
   }
 }
 

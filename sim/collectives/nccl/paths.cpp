@@ -140,7 +140,8 @@ double shared_memory_gbps_of(const System& system, int gpu) {
   double pcie = 0;
   for (const auto edge : boost::make_iterator_range(
            boost::out_edges(system.gpus[static_cast<std::size_t>(gpu)], system.graph))) {
-    if (system.graph[edge].type == PathType::pix) pcie = std::max(pcie, double{system.graph[edge].gbps});
+    if (system.graph[edge].type == PathType::pix)
+      pcie = std::max(pcie, double{system.graph[edge].gbps});
   }
   if (pcie <= 0 || pcie >= local_gbps) pcie = shared_memory_behind_gbps;
   return shared_memory_gbps * pcie / shared_memory_behind_gbps;

@@ -82,7 +82,7 @@ TEST_CASE("a suggestion stands alone where the list is too long to read") {
   std::vector<std::string> names{"strategy"};
   for (int i = 0; i < 100; ++i) names.push_back("another-name-" + std::to_string(i));
   CHECK(std::string(not_accepted({}, "stratgy", names).what()) ==
-        "'stratgy' is not accepted (did you mean 'strategy'?); one of 101 names is accepted");
+        "'stratgy' is not accepted (did you mean 'strategy'?); accepted: one of 101 names");
   CHECK(std::string(not_accepted({}, "q", names).what()).find("accepted: strategy, another") !=
         std::string::npos);
 }

@@ -46,15 +46,29 @@ const AspectDifference* find(const StepComparison& c, const std::string& aspect)
 TEST_CASE("two machines differ by GPU, network and node, and the three add up") {
   const std::string rest = "nodes = 2\nstrategy = \"fsdp2\"\n";
   const StepComparison c =
-      compared(of(rest + "cluster = \"aws-p4d\"\n"), of(rest + "cluster = \"dgx-h100\"\n"));
+      compared(of(rest + "cluster = \"gcp-a3-mega\"\n"), of(rest + "cluster = \"hgx-b200\"\n"));
   check_sums(c);
   REQUIRE(c.aspects.size() == 3);
   CHECK(c.aspects[0].aspect == "GPU");
-  CHECK(c.aspects[0].difference < 0);  // an H100 is faster
+  CHECK(c.aspects[0].difference < 0);  // a B200 is faster
   CHECK(c.aspects[1].aspect == "network");
-  CHECK(c.aspects[1].changes.find("50 GB/s a node, efa -> 400 GB/s, infiniband") == 0);
+  CHECK(c.aspects[1].changes.find("200 GB/s a node, tcpxo -> 400 GB/s, infiniband") == 0);
   CHECK(c.aspects[1].difference < 0);
   CHECK(c.aspects[2].aspect == "node");
+}
+
+// Four NICs on PCIe Gen3 x16 pass 48 GB/s: they carry their 50 already, and faster ones would
+// change nothing in that node.
+TEST_CASE("NICs that fill their PCIe links are exchanged with the node") {
+  const std::string rest = "nodes = 2\nstrategy = \"fsdp2\"\n";
+  const StepComparison c =
+      compared(of(rest + "cluster = \"aws-p4d\"\n"), of(rest + "cluster = \"dgx-h100\"\n"));
+  check_sums(c);
+  REQUIRE(c.aspects.size() == 2);
+  CHECK(c.aspects[1].aspect == "network and node");
+  CHECK(c.aspects[1].changes.find("50 GB/s a node, efa -> 400 GB/s, infiniband, of which the PCIe "
+                                  "of aws-p4d passes 48 GB/s") == 0);
+  CHECK(c.aspects[1].difference < 0);
 }
 
 TEST_CASE("machines with the same GPU differ by network and node only") {

@@ -149,7 +149,8 @@ const Refused refused[] = {
     {"ipex-1layer_phi4.json", ":101: model_type: 'phi4mm' is not accepted"},
     // Other programs' files.
     {"llm-analysis_opt-1.3b.json", ":1: hidden_size: is missing"},
-    {"simumax_deepseekv3.json", ":2: model_type: 'moe' is not accepted (did you mean 'mpt'?)"}};
+    {"simumax_deepseekv3.json",
+     ":2: model_type: 'moe' is not accepted (did you mean 'olmoe', 'phimoe' or 'glm4_moe'?)"}};
 
 }  // namespace
 

@@ -70,8 +70,12 @@ TEST_CASE("two nodes reduce no faster than their NICs carry") {
   };
   CollectiveOptions options;
   options.corrections = Corrections::shipped();
-  for (const Case& c : {Case{"hgx-b300", 800}, {"dgx-b200", 400}, {"gcp-a4", 400},
-                        {"perlmutter-a100", 100}, {"dgx-h100", 400}, {"azure-nd-v4", 200}}) {
+  for (const Case& c : {Case{"hgx-b300", 800},
+                        {"dgx-b200", 400},
+                        {"gcp-a4", 400},
+                        {"perlmutter-a100", 100},
+                        {"dgx-h100", 400},
+                        {"azure-nd-v4", 200}}) {
     CAPTURE(c.machine);
     const Cluster cluster = make_cluster(load_machine(c.machine), {.nodes = 2});
     const Collectives collectives(cluster, {.replicate = cluster.world_size, .shard = 1}, options);
