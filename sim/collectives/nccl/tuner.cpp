@@ -32,6 +32,17 @@ std::string variable(const char* name, std::uint32_t mask, int count) {
   return std::string(name) + "=" + (names.empty() ? "none" : names);
 }
 
+// Algorithms and protocols in NCCL's order, but those that the call's type or reduction rules out.
+template <typename Visit>
+void each_pair(bool nvls, bool pat, Visit visit) {
+  for (int ai = 0; ai < algorithm_count; ++ai) {
+    const auto a = static_cast<NcclAlgorithm>(ai);
+    if ((a == NcclAlgorithm::nvls || a == NcclAlgorithm::nvls_tree) && !nvls) continue;
+    if (a == NcclAlgorithm::pat && !pat) continue;
+    for (int pi = 0; pi < protocol_count; ++pi) visit(a, static_cast<NcclProtocol>(pi));
+  }
+}
+
 // NCCL_ALGO and NCCL_PROTO left no pair: names both, and the pairs that there are without them.
 InputError nothing_left(const Constants& constants, const CommShape& comm,
                         const SearchResult& search, CollectiveKind f, bool nvls, bool pat) {
@@ -40,17 +51,11 @@ InputError nothing_left(const Constants& constants, const CommShape& comm,
   free.settings.protocols.fill(TunerSettings::any);
   const CostModel model = make_cost_model(constants, free, search);
   std::string pairs;
-  for (int ai = 0; ai < algorithm_count; ++ai) {
-    const auto a = static_cast<NcclAlgorithm>(ai);
-    if ((a == NcclAlgorithm::nvls || a == NcclAlgorithm::nvls_tree) && !nvls) continue;
-    if (a == NcclAlgorithm::pat && !pat) continue;
-    for (int pi = 0; pi < protocol_count; ++pi) {
-      const auto p = static_cast<NcclProtocol>(pi);
-      if (model.at(f, a, p).bandwidth_gbps <= 0) continue;
-      pairs +=
-          (pairs.empty() ? "" : ", ") + std::string(to_string(a)) + "/" + std::string(to_string(p));
-    }
-  }
+  each_pair(nvls, pat, [&](NcclAlgorithm a, NcclProtocol p) {
+    if (model.at(f, a, p).bandwidth_gbps <= 0) return;
+    pairs +=
+        (pairs.empty() ? "" : ", ") + std::string(to_string(a)) + "/" + std::string(to_string(p));
+  });
   const auto function = static_cast<std::size_t>(f);
   std::string said =
       variable<NcclAlgorithm>("NCCL_ALGO", comm.settings.algorithms[function], algorithm_count);
@@ -122,20 +127,14 @@ Choice Tuner::choose(CollectiveKind f, std::int64_t bytes, Dtype dtype, Reductio
   const bool nvls = f == CollectiveKind::all_gather || nvls_reduces(dtype, reduction);
   const bool pat = f != CollectiveKind::reduce_scatter || reduction != Reduction::avg;
   bool found = false;
-  for (int ai = 0; ai < algorithm_count; ++ai) {
-    const auto a = static_cast<NcclAlgorithm>(ai);
-    if ((a == NcclAlgorithm::nvls || a == NcclAlgorithm::nvls_tree) && !nvls) continue;
-    if (a == NcclAlgorithm::pat && !pat) continue;
-    for (int pi = 0; pi < protocol_count; ++pi) {
-      const auto p = static_cast<NcclProtocol>(pi);
-      const std::optional<double> time = time_us(f, a, p, bytes, dtype);
-      if (!time || (found && *time >= best.time_us)) continue;
-      best.algorithm = a;
-      best.protocol = p;
-      best.time_us = *time;
-      found = true;
-    }
-  }
+  each_pair(nvls, pat, [&](NcclAlgorithm a, NcclProtocol p) {
+    const std::optional<double> time = time_us(f, a, p, bytes, dtype);
+    if (!time || (found && *time >= best.time_us)) return;
+    best.algorithm = a;
+    best.protocol = p;
+    best.time_us = *time;
+    found = true;
+  });
   if (!found) {
     throw nothing_left(constants_, comm_, search_, f, nvls, pat);
   }

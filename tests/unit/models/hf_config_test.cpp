@@ -7,23 +7,16 @@
 
 #include "base/error.hpp"
 #include "models/model.hpp"
+#include "tests/unit/models/config_text.hpp"
 
 using namespace stepcast;
+using test::error_of;
+using test::read;
+using test::replaced;
 
 namespace {
 
 const std::string data = STEPCAST_TEST_DATA "/data";
-
-Model read(const std::string& text) { return model_from_hf_text(text, "config.json", "model"); }
-
-std::string error_of(const std::string& text) {
-  try {
-    read(text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
 
 // Llama-2-7B's, with some keys replaced or added.
 std::string llama(const std::string& more = "") {
@@ -35,12 +28,6 @@ std::string llama(const std::string& more = "") {
 "intermediate_size": 11008,
 "vocab_size": 32000)" +
          (more.empty() ? "" : ",\n" + more) + "\n}";
-}
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
 }
 
 }  // namespace

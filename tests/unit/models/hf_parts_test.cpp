@@ -8,27 +8,14 @@
 #include "models/composition.hpp"
 #include "models/hf_config.hpp"
 #include "models/model.hpp"
+#include "tests/unit/models/config_text.hpp"
 
 using namespace stepcast;
+using test::error_of;
+using test::read;
+using test::replaced;
 
 namespace {
-
-Model read(const std::string& text) { return model_from_hf_text(text, "config.json", "model"); }
-
-std::string error_of(const std::string& text) {
-  try {
-    read(text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
-}
 
 const std::string gemma = R"({"model_type": "gemma2", "hidden_size": 64, "num_hidden_layers": 4,
 "num_attention_heads": 4, "head_dim": 16, "intermediate_size": 96, "vocab_size": 100,
