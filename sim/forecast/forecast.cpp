@@ -241,7 +241,6 @@ Report report_of(const Resolved& r, const Schedule& schedule, const CostTable& c
   report.fits = fits(report.memory, report.capacity);
   report.notes = schedule.notes;
   report.notes.insert(report.notes.end(), r.notes.begin(), r.notes.end());
-  add_correction_notes(report);
   return report;
 }
 
@@ -258,7 +257,23 @@ void add_stragglers(const Resolved& r, const Schedule& schedule, const CostTable
   report.split.by_provenance[static_cast<std::size_t>(r.profile.provenance)] += lost;
 }
 
-Forecast forecast(Resolved resolved) {
+namespace {
+
+// What is said of a step once its report has its last figures.
+void add_notes_of_whole(Forecast& f) {
+  add_correction_notes(f.report);
+  f.report.notes.push_back(words(interval_of(f.report, f.resolved.profile)));
+  add_construction(*engine_of(f.resolved), f);
+  if (f.resolved.first_step && f.schedule.roles[0].steps.size() == 1) {
+    f.report.notes.push_back(f.report.strategy +
+                             " has no first step of its own: this is the steady "
+                             "one, alone, with an idle machine before it");
+  }
+  add_machine_notes(f);
+}
+
+// One step of so many micro-batches.
+Forecast run_once(Resolved resolved) {
   Forecast f;
   f.resolved = std::move(resolved);
   if (f.resolved.engine == "messages") {  // collectives take what their messages take
@@ -276,15 +291,15 @@ Forecast forecast(Resolved resolved) {
   add_stragglers(r, f.schedule, f.costs, f.report);
   f.memory = replay_within(r, f.schedule, f.timeline, f.report.memory);
   f.report.fits = fits(f.report.memory, f.report.capacity);
-  f.report.notes.push_back(words(interval_of(f.report, r.profile)));
-  const std::unique_ptr<Engine> engine = engine_of(r);
-  add_construction(*engine, f);
-  if (r.first_step && f.schedule.roles[0].steps.size() == 1) {
-    f.report.notes.push_back(f.report.strategy +
-                             " has no first step of its own: this is the steady "
-                             "one, alone, with an idle machine before it");
-  }
-  add_machine_notes(f);
+  return f;
+}
+
+}  // namespace
+
+Forecast forecast(Resolved resolved) {
+  Forecast f = run_once(std::move(resolved));
+  const Resolved& r = f.resolved;
+  add_notes_of_whole(f);
   if (!r.perturbations.empty()) {
     add_perturbed(f, *engine_of(r, true), reported_programs(r, f.schedule));
   }
@@ -299,15 +314,13 @@ Forecast of_few_micro_batches(const Resolved& resolved) {
   const auto shorter = [&](int micro_batches) {
     Resolved r = resolved;
     r.step.accumulation = micro_batches;
-    f = forecast(std::move(r));
-    ShortStep step{f.report, busy(f.schedule, f.costs)};
-    step.report.notes.pop_back();  // of the interval
-    return step;
+    f = run_once(std::move(r));
+    return ShortStep{f.report, busy(f.schedule, f.costs)};
   };
   f.report = worked_out(resolved.step.accumulation, shorter);
   f.resolved.step.accumulation = resolved.step.accumulation;
   add_speed(f.resolved, f.report);
-  f.report.notes.push_back(words(interval_of(f.report, f.resolved.profile)));
+  add_notes_of_whole(f);
   return f;
 }
 
