@@ -1,9 +1,9 @@
 #include "base/error.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <numeric>
 
+#include "base/letters.hpp"
 #include "base/suggestion.hpp"
 
 namespace stepcast {
@@ -26,14 +26,13 @@ std::string located(const Where& where, std::string_view message) {
 
 // Letters in any case are the same.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
     std::size_t diagonal = row[0];
     row[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substitute = diagonal + (lower(a[i - 1]) == lower(b[j - 1]) ? 0 : 1);
+      const std::size_t substitute = diagonal + (same_letter(a[i - 1], b[j - 1]) ? 0 : 1);
       diagonal = row[j];
       row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
     }
@@ -53,11 +52,7 @@ constexpr std::size_t long_list = 400;  // letters: more are not read when a wor
 constexpr std::size_t most_suggested = 3;
 
 bool holds(std::string_view text, std::string_view word) {
-  const auto same = [](char a, char b) {
-    return std::tolower(static_cast<unsigned char>(a)) ==
-           std::tolower(static_cast<unsigned char>(b));
-  };
-  return std::search(text.begin(), text.end(), word.begin(), word.end(), same) != text.end();
+  return std::search(text.begin(), text.end(), word.begin(), word.end(), same_letter) != text.end();
 }
 
 // Those that contain the word, shortest first: "b300" is part of "hgx-b300".

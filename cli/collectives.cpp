@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/letters.hpp"
 #include "cli/command.hpp"
 #include "cli/scenario_flags.hpp"
 #include "sim/collectives/algorithms.hpp"
@@ -65,13 +65,7 @@ std::string time_text(Seconds seconds) {
   return fmt::format("{:.1f} us", seconds * 1e6);
 }
 
-// As NCCL compares names: in any case.
-bool same_letters(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
-    return std::tolower(x) == std::tolower(y);
-  });
-}
-
+// As NCCL reads names: in any case.
 NcclProtocol parse_protocol(const std::string& name) {
   std::vector<std::string> names;
   for (const NcclProtocol p : {NcclProtocol::ll, NcclProtocol::ll128, NcclProtocol::simple}) {

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/letters.hpp"
 #include "cli/command.hpp"
 #include "cli/serve_answers.hpp"
 #include "cli/serve_workers.hpp"
@@ -48,12 +49,6 @@ bool host_like(const std::string& text) {
          text.find_first_not_of(
              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:") ==
              std::string::npos;
-}
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; });
-  return text;
 }
 
 bool is_address(const std::string& host) {  // no name: digits and points, or IPv6

@@ -1,10 +1,10 @@
 #include "sim/advise/scaling.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 
 #include "base/error.hpp"
+#include "base/letters.hpp"
 #include "sim/forecast/forecast.hpp"
 
 namespace stepcast {
@@ -78,7 +78,7 @@ std::string reason(const ScalingLimit& limit) {
   if (limit.algorithm.empty() || limit.cause.find('_') == std::string::npos) return "";
   std::string text = limit.algorithm;
   if (text == "Ring" || text == "Tree") {
-    text.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(text.front())));
+    text.front() = lower(text.front());
   }
   return text + (limit.latency_grew >= limit.bytes_grew ? " latency" : " bandwidth");
 }

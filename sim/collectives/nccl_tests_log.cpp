@@ -12,13 +12,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <map>
 #include <set>
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/letters.hpp"
 #include "sim/collectives/nccl_tests_runs.hpp"
 
 namespace stepcast {
@@ -29,9 +29,7 @@ namespace {
 std::string squash(const std::string& text) {
   std::string out;
   for (const char c : text) {
-    if (c != '-' && c != '_' && c != ' ') {
-      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
+    if (c != '-' && c != '_' && c != ' ') out += lower(c);
   }
   return out;
 }

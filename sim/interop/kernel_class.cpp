@@ -1,7 +1,8 @@
 #include "sim/interop/kernel_class.hpp"
 
 #include <algorithm>
-#include <cctype>
+
+#include "base/letters.hpp"
 
 namespace stepcast {
 
@@ -81,12 +82,7 @@ constexpr Collective collectives[] = {
     {"broadcast", "broadcast"},  {"sendrecv", "send_recv"},   {"alltoall", "all_to_all"},
     {"_reduce_", "reduce"}};
 
-std::string lower(std::string_view text) {
-  std::string out(text.substr(0, 400));  // what follows are template arguments
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
+constexpr std::size_t longest = 400;  // letters: what follows are template arguments
 
 }  // namespace
 
@@ -107,7 +103,7 @@ std::string_view to_string(KernelClass what) {
 }
 
 KernelClass class_of_kernel(std::string_view name) {
-  const std::string text = lower(name);
+  const std::string text = lower(std::string_view(name).substr(0, longest));
   for (const char* start : {"nccl", "void nccl", "rccl", "void rccl"}) {
     if (text.starts_with(start)) return KernelClass::collective;
   }
@@ -119,7 +115,7 @@ KernelClass class_of_kernel(std::string_view name) {
 }
 
 std::string collective_of_kernel(std::string_view name) {
-  const std::string text = lower(name);
+  const std::string text = lower(std::string_view(name).substr(0, longest));
   for (const Collective& each : collectives) {
     if (text.find(each.part) != std::string::npos) return each.kind;
   }

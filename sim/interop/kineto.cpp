@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <istream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/letters.hpp"
 #include "sim/interop/gzip_stream.hpp"
 
 namespace stepcast {
@@ -109,13 +109,6 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  static std::string lower(const std::string& text) {
-    std::string out = text;
-    std::transform(out.begin(), out.end(), out.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return out;
-  }
-
   // What a count of this kind can be at most, and not below 0.
   static int small(std::int64_t whole) {
     return static_cast<int>(std::clamp<std::int64_t>(whole, 0, 100'000'000));

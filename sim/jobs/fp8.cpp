@@ -7,9 +7,9 @@
 //
 // Tested by tests/unit/jobs/hugging_face_test.cpp.
 
-#include <cctype>
 #include <optional>
 
+#include "base/letters.hpp"
 #include "sim/jobs/readers.hpp"
 
 namespace stepcast::jobs {
@@ -26,9 +26,9 @@ void set_fp8(Job& job, const Source& on, const std::optional<Fact<std::string>>&
     job.unsupported.push_back({on.where, which, "fp8", false});
     return;
   }
-  Fact<std::string> lower = *engine;
-  for (char& c : lower.value) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  const std::string word = choice(lower, {"auto", "te", "torchao", "ao", "msamp"});
+  Fact<std::string> any_case = *engine;
+  any_case.value = lower(any_case.value);
+  const std::string word = choice(any_case, {"auto", "te", "torchao", "ao", "msamp"});
   if (word == "auto") {
     job.unsupported.push_back({engine->source.where, which, "fp8", false});
   } else if (word == "msamp") {

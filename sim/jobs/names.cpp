@@ -11,6 +11,7 @@
 #include <array>
 #include <string_view>
 
+#include "base/letters.hpp"
 #include "models/model.hpp"
 #include "sim/jobs/combine.hpp"
 
@@ -46,7 +47,7 @@ constexpr std::array<std::array<std::string_view, 2>, 9> same_shapes{{
 std::string catalog_model(const std::string& name) {
   std::string word = name.substr(name.rfind('/') == std::string::npos ? 0 : name.rfind('/') + 1);
   for (char& c : word) {
-    c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    c = c == '_' ? '-' : lower(c);
   }
   replace_start(word, "meta-", "");
   for (const char* version : {"2", "3.1", "3.2", "3.3", "3"}) {

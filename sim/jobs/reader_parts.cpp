@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/letters.hpp"
 #include "sim/jobs/readers.hpp"
 
 namespace stepcast::jobs {
@@ -29,10 +30,7 @@ void refuse_degree(Section& section, Section::Names names, const std::string& wh
 }
 
 void set_optimizer(Job& job, const Fact<std::string>& name, const std::string& fallback) {
-  std::string word;
-  for (const char c : name.value) {
-    word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
+  std::string word = lower(name.value);
   word = word.substr(word.rfind('.') == std::string::npos ? 0 : word.rfind('.') + 1);
   const struct {
     const char* name;

@@ -5,18 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/letters.hpp"
 #include "base/number_text.hpp"
 #include "base/whole.hpp"
 
 namespace stepcast::jobs {
 
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
 
 // GPT-NeoX writes num-layers and num_layers.
 std::string normal(std::string_view key) {

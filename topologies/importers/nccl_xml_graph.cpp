@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
+#include "base/letters.hpp"
 #include "topologies/link_rates.hpp"
 
 namespace stepcast::importing {
@@ -12,9 +12,7 @@ namespace {
 
 // "00000000:0F:00.0" (as NVML writes it) and "0000:0f:00.0" (sysfs) are one place.
 std::string bus_key(const std::string& bus) {
-  std::string key = bus;
-  std::transform(key.begin(), key.end(), key.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string key = lower(bus);
   const std::size_t domain = key.find(':');
   if (domain == std::string::npos || key.find(':', domain + 1) == std::string::npos) return key;
   return key.substr(std::min(key.find_first_not_of('0'), domain));

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 
+#include "base/letters.hpp"
 #include "topologies/importers/slurm_topology.hpp"
 
 namespace stepcast::importing {

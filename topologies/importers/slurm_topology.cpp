@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstdint>
 
+#include "base/letters.hpp"
 #include "topologies/importers/hostlist.hpp"
 
 namespace stepcast::importing {
@@ -252,13 +252,6 @@ class Reader {
 };
 
 }  // namespace
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
 
 bool is_slurm_topology(const std::string& text) {
   return is_slurm_yaml(text) || is_slurm_conf(text);

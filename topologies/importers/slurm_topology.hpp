@@ -17,8 +17,6 @@ struct Declaration {
   std::string first;  // key
 };
 
-std::string lower(std::string_view text);
-
 bool is_slurm_conf(const std::string& text);
 std::vector<Declaration> slurm_conf_declarations(const std::string& text, const std::string& file);
 

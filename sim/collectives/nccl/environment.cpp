@@ -10,10 +10,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <sstream>
 
+#include "base/letters.hpp"
 #include "base/toml.hpp"
 #include "sim/collectives/nccl/graph_file.hpp"
 
@@ -22,11 +22,6 @@ namespace {
 
 constexpr const char* functions[] = {"allreduce", "allgather", "reducescatter", "broadcast",
                                      "reduce"};  // by CollectiveKind
-
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
 
 std::string trimmed(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t\r");
@@ -44,7 +39,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 template <typename Enum>
 int find_name(const std::string& name, int count) {
   for (int i = 0; i < count; ++i) {
-    if (lower(std::string(to_string(static_cast<Enum>(i)))) == lower(name)) return i;
+    if (same_letters(to_string(static_cast<Enum>(i)), name)) return i;
   }
   return -1;
 }
@@ -58,7 +53,7 @@ InputError unknown_name(const Where& where, const std::string& name, int count) 
 
 int function_of(const std::string& name) {
   for (int f = 0; f < 5; ++f) {
-    if (lower(name) == functions[f]) return f;
+    if (same_letters(name, functions[f])) return f;
   }
   return -1;
 }
@@ -120,7 +115,7 @@ PathType level(const std::string& value, const Where& where) {
   if (value.size() == 1 && value[0] >= '0' && value[0] <= '4') return old[value[0] - '0'];
   for (const PathType type : {PathType::loc, PathType::nvl, PathType::pix, PathType::pxb,
                               PathType::pxn, PathType::phb, PathType::sys}) {
-    if (lower(value) == lower(std::string(to_string(type)))) return type;
+    if (same_letters(value, to_string(type))) return type;
   }
   throw not_accepted(where, value, {"LOC", "NVL", "PIX", "PXB", "PXN", "PHB", "SYS"});
 }
