@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "sim/report/fullest_link.hpp"
 
 namespace stepcast {
 namespace {
@@ -57,7 +58,6 @@ Contest contest(CostTable& costs, const Segment& segment, Use use) {
 // A NIC whose own PCIe link is hardly fuller: what binds is the NIC, as fullest_link says, and more
 // of it is more of both. Nothing where PCIe alone binds.
 Demand* behind_pcie(CostTable& costs, const Segment& segment, const Contest& c) {
-  constexpr double within = 0.9;
   if (c.most == nullptr) return nullptr;
   const auto name = [&](const Demand& d) -> std::string_view {
     return costs.resources[static_cast<std::size_t>(d.resource)];
@@ -65,7 +65,7 @@ Demand* behind_pcie(CostTable& costs, const Segment& segment, const Contest& c) 
   if (name(*c.most) != "pcie") return nullptr;
   for (std::int32_t i = 0; i < segment.demands.count; ++i) {
     Demand& d = costs.demands[static_cast<std::size_t>(segment.demands.first + i)];
-    if (name(d) == "nic" && d.seconds >= within * c.most->seconds) return &d;
+    if (name(d) == "nic" && nic_binds(d.seconds, c.most->seconds)) return &d;
   }
   return nullptr;
 }

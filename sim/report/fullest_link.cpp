@@ -5,7 +5,6 @@
 namespace stepcast {
 
 std::string fullest_link(const std::vector<std::pair<std::string, Seconds>>& loads) {
-  constexpr double within = 0.9;
   std::map<std::string, Seconds> sums;
   for (const auto& [link, seconds] : loads) sums[link] += seconds;
   std::string fullest;
@@ -16,7 +15,7 @@ std::string fullest_link(const std::vector<std::pair<std::string, Seconds>>& loa
     fullest = link;
   }
   const auto nic = sums.find("nic");
-  if (fullest == "pcie" && nic != sums.end() && nic->second >= within * most) return "nic";
+  if (fullest == "pcie" && nic != sums.end() && nic_binds(nic->second, most)) return "nic";
   return fullest;
 }
 

@@ -14,6 +14,9 @@
 
 namespace stepcast {
 
+// Of a NIC and the PCIe link that it hangs on, whether the NIC is what binds.
+constexpr bool nic_binds(Seconds nic, Seconds pcie) { return nic >= 0.9 * pcie; }
+
 // Of all calls of these rows that `wanted` takes, together; "" where they load no link.
 template <typename Wanted>
 std::string fullest_link(const std::vector<CollectiveRow>& rows, Wanted&& wanted);
