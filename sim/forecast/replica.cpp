@@ -3,15 +3,45 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/number_text.hpp"
 #include "sim/forecast/resolve.hpp"
 #include "sim/forecast/scenario.hpp"
 
 namespace stepcast {
+
+namespace {
+
+// Products of a micro-batch at the GPUs' dense peak take so long at least. Attention is left out:
+// how much of it a mask saves is the kernel's.
+void refuse_impossible_time(const Scenario& s, const Resolved& r) {
+  const Workload& w = r.step.workload;
+  const Model& model = r.step.model;
+  const Gpu& gpu = r.cluster.machine.gpu;
+  const bool fp8 = w.fp8 != Fp8Recipe::none;
+  if (fp8 && !gpu.peak_fp8) return;
+  const double peak = fp8 ? *gpu.peak_fp8 : gpu.peak_flops(w.compute_dtype);
+  const double of_sample = takes_images(model.architecture.family)
+                               ? model_flops_per_sample(model, w)
+                               : static_cast<double>(w.seq_len) * model_flops_per_token(model, 1);
+  const Seconds least = static_cast<double>(w.micro_batch) * of_sample / (r.replica.gpus * peak);
+  if (*r.replica.step >= least) return;
+  throw InputError(
+      s.where("replica_step_ms"),
+      fmt::format("{} ms is less than {} {} at {:.1f} TFLOP/s, the dense {} peak, need for a "
+                  "micro-batch of {}; accepted: from {}",
+                  number_text(*s.replica_step_ms), r.replica.gpus,
+                  r.replica.gpus == 1 ? "GPU" : "GPUs", peak / 1e12,
+                  fp8 ? "fp8" : std::string(to_string(w.compute_dtype)), w.micro_batch,
+                  number_text(std::ceil(least * 1e4) / 10)));
+}
+
+}  // namespace
 
 Replica resolve_replica(const Scenario& s, int cluster_gpus) {
   Replica replica;
@@ -129,6 +159,26 @@ void give_compute_time(const Schedule& schedule, const Replica& replica, CostTab
       }
     }
   }
+}
+
+void share_model(const Scenario& s, Resolved& r) {
+  if (!r.replica.step) return;
+  refuse_impossible_time(s, r);
+  const int k = r.replica.gpus;
+  std::string text = fmt::format(
+      "forward and backward of a micro-batch take the given {:g} ms, {:.1f} % of it forward",
+      *r.replica.step * 1e3, r.replica.forward_share * 100);
+  if (k > 1) {
+    r.whole_model = std::make_shared<const Model>(r.step.model);
+    r.step.model = share_of(std::move(r.step.model), k);
+    r.step.workload.replica_gpus = k;
+    text = fmt::format(
+               "{} GPUs are a replica, {} of them neighbours in rank order: each holds 1/{} of "
+               "parameters, gradients, optimizer state and activations; ",
+               k, r.replica.inner, k) +
+           text + "; what they send each other is in that time";
+  }
+  r.notes.push_back(text);
 }
 
 void refuse_replicas(const Resolved& r, std::string_view what) {

@@ -39,6 +39,10 @@ struct Replica {
 // Reads the scenario's replica_* keys against the cluster; InputError where they contradict it.
 Replica resolve_replica(const Scenario& scenario, int cluster_gpus);
 
+// Where a time was given: cuts the step's model to one GPU's part and says in the notes what that
+// leaves out. Throws InputError for a time that the GPUs' peak rules out.
+void share_model(const Scenario& scenario, Resolved& resolved);
+
 // The layers' kernels of every micro-batch take replica.step together; the host is free meanwhile,
 // as its launches are in the given time.
 void give_compute_time(const Schedule& schedule, const Replica& replica, CostTable& costs);
