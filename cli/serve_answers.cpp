@@ -37,6 +37,7 @@ const std::vector<std::string>& accepted_keys() {
                                              "precision",
                                              "optimizer",
                                              "fused_attention",
+                                             "channels_last",
                                              "cluster",
                                              "nodes",
                                              "gpus_per_node",

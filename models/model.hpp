@@ -155,6 +155,8 @@ struct Workload {
   Dtype compute_dtype = Dtype::bf16;
   Checkpointing checkpointing = Checkpointing::none;
   bool fused_attention = true;  // FlashAttention; false stores the a*s*s scores
+  // A resnet's tensors lie as tensor cores read them (NHWC). false: PyTorch's own order, NCHW.
+  bool channels_last = false;
   // How much memory-bound work is fused (a software profile sets these).
   // torch.compile: a norm with its residual, SwiGLU, rope in one kernel each.
   bool fused_elementwise = false;

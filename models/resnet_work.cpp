@@ -16,6 +16,13 @@
 // torch.compile (`fused_elementwise`) runs ReLU and residual in the batch norm's last kernel, and
 // the ReLU's gradient in the norm's: its result is read with each of the two passes.
 //
+// Tensor cores read NHWC. PyTorch's tensors are NCHW unless `channels_last` turns them; then each
+// convolution in tf32, fp16 or bf16 has a kernel before it for each operand and one behind it for
+// the result (cuDNN's nchwToNhwcKernel and nhwcToNchwKernel), which read and write all of it:
+//   forward: input, result; input gradient: gradient, result; weight gradient: gradient, input
+// Weights are small beside them and left out. fp32 has kernels for NCHW, and torch.compile turns
+// the tensors once by itself (inductor's layout_optimization).
+//
 // Kept for backward, for each convolution: its result (the norm's input), and the norm's result,
 // which ReLU overwrites and the next convolution reads. The last norm of a block is overwritten by
 // the sum and its ReLU, the block's output, which the next layer counts. A shortcut's norm is free
@@ -24,8 +31,7 @@
 // 4,816,896 bytes an image in 16 bit.
 //
 // Batch norm runs in 16 bit under autocast too, with fp32 weights. Not counted: cuDNN's workspaces,
-// the batch's means and variances (8 bytes a channel), layout changes (the images are taken to be
-// channels_last).
+// the batch's means and variances (8 bytes a channel).
 //
 // Tested by tests/unit/models/resnet_test.cpp.
 
@@ -44,6 +50,7 @@ struct Names {
   Name pool{"max_pool"}, pool_backward{"max_pool.backward"};
   Name average{"avg_pool"}, average_backward{"avg_pool.backward"};
   Name cast{"image_cast"};
+  Name to_nhwc{"nchw_to_nhwc"}, to_nchw{"nhwc_to_nchw"};
 };
 
 const Names& names() {
@@ -61,7 +68,8 @@ class Pair {
         names_(part_names),
         shape_{z.batch, part.in, part.out, part.kernel, part.stride, part.in_side, part.out_side},
         weight_(tensors_each * index),
-        fused_(z.workload->fused_elementwise) {}
+        fused_(z.workload->fused_elementwise),
+        turns_(!z.workload->channels_last && !fused_ && z.dtype != Dtype::fp32) {}
 
   std::int64_t in() const { return shape_.in_elements(); }
   std::int64_t out() const { return shape_.out_elements(); }
@@ -70,7 +78,9 @@ class Pair {
   // `added`: fused software adds the residual here. `relu`: ReLU follows.
   void forward(std::vector<Kernel>& list, bool relu, bool added) const {
     if (z_.casts) list.push_back(cast(names_.cast, z_.parameter, z_.element));
+    if (turns_) list.push_back(turned(names().to_nhwc, in()));
     list.push_back(convolution(names_.forward, z_.dtype, shape_, ConvolutionPass::forward));
+    if (turns_) list.push_back(turned(names().to_nchw, out()));
     const Bytes channels = z_.parameter * 2 * shape_.out_channels;
     const std::int64_t read = fused_ && added ? 3 : 2;
     // Statistics, result; eager: the count of batches goes up in a kernel of its own.
@@ -92,8 +102,14 @@ class Pair {
                      z_.element * out() + channels, 2);
     norm.ready = {weight_ + 1, weight_ + 2};
     if (input_gradient) {
+      if (turns_) list.push_back(marks_nothing(turned(names().to_nhwc, out())));
       list.push_back(marks_nothing(
           convolution(names_.dgrad, z_.dtype, shape_, ConvolutionPass::input_gradient)));
+      if (turns_) list.push_back(marks_nothing(turned(names().to_nchw, in())));
+    }
+    if (turns_) {
+      list.push_back(marks_nothing(turned(names().to_nhwc, out())));
+      list.push_back(marks_nothing(turned(names().to_nhwc, in())));
     }
     list.push_back(marks_nothing(
         convolution(names_.wgrad, z_.dtype, shape_, ConvolutionPass::weight_gradient)));
@@ -114,11 +130,17 @@ class Pair {
     return memory_bound(name, z_.dtype, from * weights(), to * weights());
   }
 
+  // A tensor in the other order of its dimensions.
+  Kernel turned(Name name, std::int64_t elements) const {
+    return elementwise(z_, name, elements, elements);
+  }
+
   const Sizes& z_;
   const LinearNames& names_;
   Convolution shape_;
   int weight_;
   bool fused_;
+  bool turns_;
 };
 
 Bytes weight_copies(const Sizes& z, std::int64_t weights) {

@@ -37,6 +37,7 @@ const char* aspect_of(const KeyInfo& key) {
                                                                {"precision", "strategy"},
                                                                {"optimizer", "software"},
                                                                {"fused_attention", "software"},
+                                                               {"channels_last", "software"},
                                                                {"clip_grad_norm", "software"}};
   const auto found = special.find(key.name);
   if (found != special.end()) return found->second;

@@ -22,7 +22,8 @@ constexpr const char* of_sizes[] = {"model",         "params",      "gpus",
                                     "gpus_per_node", "shard_group", "accumulation"};
 // What the activations depend on.
 constexpr const char* of_layers[] = {"seq_len",       "image_size",      "micro_batch",
-                                     "checkpointing", "fused_attention", "profile"};
+                                     "checkpointing", "fused_attention", "channels_last",
+                                     "profile"};
 // Of the machine, for the messages that NCCL routes.
 constexpr const char* of_network[] = {"fabric",   "network",        "oversubscription",
                                       "nic_gbps", "gpudirect_rdma", "nccl_version"};

@@ -42,6 +42,11 @@ Precision resolve_precision(const Scenario& s, const StrategyChoice& strategy, c
   return precision;
 }
 
+InputError no_convolutions(const Scenario& s, const Model& model) {
+  return {s.where("channels_last"),
+          fmt::format("applies to the convolutions of a resnet, which {} has not", model.name)};
+}
+
 // Text has a sequence length, images have a size; the other would be ignored in silence.
 void resolve_input(const Scenario& s, const Model& model, Workload& workload) {
   const Architecture& a = model.architecture;
@@ -56,9 +61,12 @@ void resolve_input(const Scenario& s, const Model& model, Workload& workload) {
       throw InputError(s.where("fused_attention"),
                        fmt::format("applies to attention, which {} has not", model.name));
     }
+    if (a.family != Family::resnet && s.channels_last) throw no_convolutions(s, model);
     workload.image_size = s.image_size.value_or(a.image_size);
+    workload.channels_last = s.channels_last.value_or(false);
     return;
   }
+  if (s.channels_last) throw no_convolutions(s, model);
   if (s.image_size) {
     throw InputError(
         s.where("image_size"),

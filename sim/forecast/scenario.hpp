@@ -37,7 +37,7 @@ struct Scenario {
   std::optional<double> params;
   std::optional<std::int64_t> seq_len, image_size, micro_batch, accumulation;
   std::optional<std::string> checkpointing, precision, fp8;
-  std::optional<bool> fused_attention;
+  std::optional<bool> fused_attention, channels_last;
   std::optional<std::string> optimizer;
   std::optional<bool> clip_grad_norm;
   // what it runs on
@@ -137,6 +137,9 @@ void visit_scenario(AnyScenario& s, Visitor&& visit) {
         s.fp8);
   visit(model.word("fused_attention", "FlashAttention, or scores through memory (default true)"),
         s.fused_attention);
+  visit(model.word("channels_last",
+                   "resnet: images and results in NHWC, as tensor cores read them (default false)"),
+        s.channels_last);
   visit(model.choice("optimizer", "optimizer and implementation (default: the profile's AdamW)",
                      {"adamw-fused", "adamw-foreach", "adamw-unfused", "sgd-momentum", "sgd"}),
         s.optimizer);

@@ -112,6 +112,11 @@ TEST_CASE("options of text are refused for images, and the other way round") {
         "s.toml:4: image_size: applies to images only, and gpt2 reads text; accepted: seq_len");
   CHECK(error_of(scenario("resnet-50", StrategyKind::ddp, "fused_attention = false")) ==
         "s.toml:4: fused_attention: applies to attention, which resnet-50 has not");
+  for (const char* model : {"gpt2", "vit-l-16"}) {
+    CHECK(error_of(scenario(model, StrategyKind::ddp, "channels_last = true")) ==
+          std::string("s.toml:4: channels_last: applies to the convolutions of a resnet, which ") +
+              model + " has not");
+  }
   CHECK(error_of(scenario("resnet-50", StrategyKind::ddp, "checkpointing = \"selective\"")) ==
         "s.toml:4: checkpointing: 'selective' is not accepted; accepted: none, full");
 }

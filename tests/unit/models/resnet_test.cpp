@@ -5,6 +5,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -161,6 +162,39 @@ TEST_CASE(
   CHECK(full.saved_activations == 2 * 2 * 256 * 3136);
   CHECK(full.saved_activations + full.recomputed_activations == 2 * 768 * 3136 * 2);
   CHECK(full.recompute == full.forward);
+}
+
+TEST_CASE("PyTorch's own order of dimensions is turned around each convolution of tensor cores") {
+  const Model model = load_model("resnet-50");
+  const auto moved = [&](const Workload& workload) {
+    const LayerWork work = work_of(model, 2, workload);  // layer1.1
+    Bytes forward = 0, backward = 0;
+    for (const Kernel& k : work.forward) forward += k.bytes_read + k.bytes_written;
+    for (const BackwardKernel& k : work.backward) {
+      backward += k.kernel.bytes_read + k.kernel.bytes_written;
+    }
+    return std::pair(forward, backward);
+  };
+  Workload workload;
+  workload.micro_batch = 2;
+  const auto [forward, backward] = moved(workload);
+  workload.channels_last = true;
+  const auto [least_forward, least_backward] = moved(workload);
+  // Three convolutions, of 256 to 64, 64 to 64 and 64 to 256 channels at 56 x 56: images in and
+  // results out are 768 x 3,136 numbers, read and written, 2 bytes each. Backward turns them for
+  // the gradient of the images and once more for that of the weights.
+  CHECK(forward - least_forward == 2 * 768 * 3136 * 2 * 2);
+  CHECK(backward - least_backward == 2 * 2 * 768 * 3136 * 2 * 2);
+
+  // fp32 has kernels for it, and torch.compile turns nothing in between.
+  for (const bool compiled : {false, true}) {
+    Workload other;
+    other.compute_dtype = compiled ? Dtype::bf16 : Dtype::fp32;
+    other.fused_elementwise = compiled;
+    const auto as_it_comes = moved(other);
+    other.channels_last = true;
+    CHECK(moved(other) == as_it_comes);
+  }
 }
 
 TEST_CASE("what does not fit a ResNet is refused") {
