@@ -3,10 +3,13 @@
 // parts, in hf_dense.cpp, hf_gpt.cpp, hf_experts.cpp, hf_hybrids.cpp and hf_encoders.cpp.
 //
 // A file is known by its model_type, else by the class that `architectures` names, else (Google's
-// first bert files) by its keys. A file with a text_config is read as the language model in it; its
-// vision or audio tower is left out, which every forecast says.
+// first bert files) by its keys. A file with a text_config (InternVL: llm_config; Janus:
+// language_config) is read as the language model in it; its vision or audio tower is left out,
+// which every forecast says. LLaVA's own files hold the language model's keys beside
+// mm_vision_tower.
 //
 // Sizes must stand in the file: a missing hidden_size is an error, not the default of some class.
+// Within a text_config transformers leaves out what is its class's (hf_defaults.cpp).
 // Switches take transformers' defaults, because files leave them out: tie_word_embeddings is false
 // for llama, mistral, mixtral, qwen2 and qwen3 and true for gpt2, mpt and bert; num_key_value_heads
 // are the heads, head_dim is hidden / heads. What would change the shapes and is not built is
@@ -45,6 +48,10 @@ struct ModelType {
 
 constexpr ModelType model_types[] = {
     {"llama", hf::read_llama, "LlamaForCausalLM"},
+    {"llava", hf::read_llama},  // the authors' own files: one level, no text_config
+    {"llava_llama", hf::read_llama, "LlavaLlamaForCausalLM"},
+    {"llava_mistral", hf::read_mistral, "LlavaMistralForCausalLM"},
+    {"llava_qwen", hf::read_qwen2, "LlavaQwenForCausalLM"},
     {"mistral", hf::read_mistral, "MistralForCausalLM"},
     {"ministral", hf::read_mistral},
     {"ministral3", hf::read_mistral},
@@ -68,6 +75,7 @@ constexpr ModelType model_types[] = {
     {"gemma3", hf::read_gemma3, "Gemma3ForCausalLM"},
     {"phi", hf::read_phi, "PhiForCausalLM"},
     {"phi3", hf::read_phi3, "Phi3ForCausalLM"},
+    {"phi3_v", hf::read_phi3, "Phi3VForCausalLM"},
     {"phi-msft", hf::read_phi_msft},
     {"gpt2", hf::read_gpt2, "GPT2LMHeadModel"},
     {"gptj", hf::read_gptj, "GPTJForCausalLM"},
@@ -91,29 +99,29 @@ constexpr ModelType model_types[] = {
     {"cohere", hf::read_cohere, "CohereForCausalLM"},
     {"cohere2", hf::read_cohere, "Cohere2ForCausalLM"},
     {"nemotron", hf::read_nemotron, "NemotronForCausalLM"},
-    {"glm", hf::read_glm},
-    {"glm4", hf::read_glm},
+    {"glm", hf::read_glm, "GlmForCausalLM"},
+    {"glm4", hf::read_glm, "Glm4ForCausalLM"},
     {"chatglm", hf::read_chatglm, "ChatGLMModel"},
     {"qwen", hf::read_qwen, "QWenLMHeadModel"},
-    {"qwen2_moe", hf::read_qwen_moe},
-    {"qwen3_moe", hf::read_qwen_moe},
+    {"qwen2_moe", hf::read_qwen_moe, "Qwen2MoeForCausalLM"},
+    {"qwen3_moe", hf::read_qwen_moe, "Qwen3MoeForCausalLM"},
     {"olmoe", hf::read_olmoe, "OlmoeForCausalLM"},
     {"phimoe", hf::read_phimoe, "PhimoeForCausalLM"},
     {"granitemoe", hf::read_granitemoe, "GraniteMoeForCausalLM"},
-    {"deepseek", hf::read_glm4_moe},
-    {"deepseek_v2", hf::read_deepseek},
-    {"deepseek_v3", hf::read_deepseek},
+    {"deepseek", hf::read_glm4_moe, "DeepseekForCausalLM"},
+    {"deepseek_v2", hf::read_deepseek, "DeepseekV2ForCausalLM"},
+    {"deepseek_v3", hf::read_deepseek, "DeepseekV3ForCausalLM"},
     {"deepseek_v32", hf::read_deepseek},
     {"kimi_k2", hf::read_deepseek},
-    {"glm4_moe", hf::read_glm4_moe},
+    {"glm4_moe", hf::read_glm4_moe, "Glm4MoeForCausalLM"},
     {"glm_moe_dsa", hf::read_deepseek},
     {"gpt_oss", hf::read_gpt_oss, "GptOssForCausalLM"},
     {"llama4", hf::read_llama4, "Llama4ForCausalLM"},
     {"jamba", hf::read_jamba, "JambaForCausalLM"},
-    {"nemotron_h", hf::read_nemotron_h},
+    {"nemotron_h", hf::read_nemotron_h, "NemotronHForCausalLM"},
     {"mamba", hf::read_mamba, "MambaForCausalLM"},
     {"mamba2", hf::read_mamba2, "Mamba2ForCausalLM"},
-    {"qwen3_next", hf::read_qwen3_next},
+    {"qwen3_next", hf::read_qwen3_next, "Qwen3NextForCausalLM"},
     {"qwen3_5", hf::read_qwen3_next},
     {"qwen3_5_moe", hf::read_qwen3_next},
     {"bert", hf::read_bert, "BertForPreTraining"},
@@ -171,8 +179,9 @@ std::string guessed_type(const JsonReader& json) {
 // Heads of other tasks have other parameters than a language model's.
 void check_task(const JsonReader& json) {
   for (const std::string& name : json.strings("architectures")) {
-    for (const char* task : {"ForSequenceClassification", "ForTokenClassification",
-                             "ForQuestionAnswering", "ForMultipleChoice"}) {
+    for (const char* task :
+         {"ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering",
+          "ForMultipleChoice", "RewardModel", "Eagle", "Eagle3"}) {
       refuse_if(json, "architectures", name.ends_with(task),
                 "'" + name.substr(0, 80) +
                     "' has a head that is not built; accepted: models for language modelling, "
@@ -181,29 +190,80 @@ void check_task(const JsonReader& json) {
   }
 }
 
-Read read_text(const JsonReader& json) {
+// "MistralModel", as files of text embedders say: without the head that is built here.
+// ChatGLM's class with a head is called so too.
+void say_missing_head(const JsonReader& json, Read& read) {
+  const std::vector<std::string> classes = json.strings("architectures");
+  if (classes.empty() || read.sizes.tied_embeddings || classes.front() == "ChatGLMModel") return;
+  const std::string& name = classes.front();
+  if (!name.ends_with("Model") || name.ends_with("LMHeadModel")) return;
+  read.approximations.push_back(
+      fmt::format("architectures: {} has no head for language modelling; one is counted and run: "
+                  "{} parameters",
+                  name.substr(0, 80), read.sizes.vocabulary * read.sizes.hidden));
+}
+
+std::string type_of(const JsonReader& json) {
   const auto given = json.optional_string("model_type");
-  const std::string type = given ? std::string(without_text(*given)) : guessed_type(json);
-  check_activation(json);
-  if (type != "bert" && type != "vit") check_task(json);  // which have heads of their own
+  return given ? std::string(without_text(*given)) : guessed_type(json);
+}
+
+Read read_text(const JsonReader& json) {
+  const std::string type = type_of(json);
   for (const ModelType& known : model_types) {
-    if (known.name == type) return known.read(json);
+    if (known.name != type) continue;
+    check_activation(json);
+    if (type != "bert" && type != "vit") check_task(json);  // which have heads of their own
+    // Readers of several types ask for it.
+    Read read = known.read(json.completed({{"model_type", 0, known.name}}));
+    say_missing_head(json, read);
+    return read;
   }
   throw not_accepted(json.where("model_type"), type, hf_model_types());
+}
+
+// Where a file of several models holds the language model's keys; "": it holds nothing else.
+std::string_view language_key(const JsonReader& json) {
+  for (const std::string_view key : {"text_config", "llm_config", "language_config"}) {
+    if (json.has(key)) return key;
+  }
+  return "";
+}
+
+// What a nested configuration leaves out, as its class has it.
+Read read_nested(const JsonReader& json, std::string_view key) {
+  const std::vector<JsonReader::Completion>& sizes = hf::class_sizes(type_of(json));
+  std::string left_out;
+  for (const JsonReader::Completion& size : sizes) {
+    if (json.holds(size.key)) continue;
+    left_out += fmt::format("{}{} {}", left_out.empty() ? "" : ", ", size.key, size.integer);
+  }
+  Read read = read_text(json.completed(sizes));
+  if (!left_out.empty()) {
+    read.approximations.push_back(fmt::format(
+        "{}: leaves out what is its class's in transformers, which holds: {}", key, left_out));
+  }
+  return read;
 }
 
 // Files of models that see and hear hold the language model's keys in text_config.
 Read read_architecture(const JsonReader& json) {
   std::vector<std::string> left_out;
-  for (const char* key : {"vision_config", "audio_config", "vision_tower", "speech_config"}) {
+  for (const char* key : {"vision_config", "audio_config", "vision_tower", "mm_vision_tower",
+                          "speech_config", "img_processor"}) {
     if (json.has(key)) {
       left_out.push_back(fmt::format(
           "{}: neither counted nor run; parameters and times are the language model's", key));
     }
   }
-  const auto text =
-      json.object_inheriting("text_config", {"model_type", "tie_word_embeddings", "architectures"});
-  Read read = read_text(text ? *text : json);
+  if (json.has("quantization_config")) {
+    left_out.emplace_back("quantization_config: parameters are counted and trained as without it");
+  }
+  const std::string_view key = language_key(json);
+  const auto text = key.empty() ? std::nullopt
+                                : json.object_inheriting(
+                                      key, {"model_type", "tie_word_embeddings", "architectures"});
+  Read read = text ? read_nested(*text, key) : read_text(json);
   read.approximations.insert(read.approximations.end(), left_out.begin(), left_out.end());
   return read;
 }
@@ -212,8 +272,8 @@ Dtype read_dtype(const JsonReader& json) {
   const std::string_view key = json.has("dtype") ? "dtype" : "torch_dtype";
   const auto text = json.optional_string(key);
   if (!text) {
-    const auto inner = json.object("text_config");
-    return inner ? read_dtype(*inner) : Dtype::fp32;
+    const std::string_view inner = language_key(json);
+    return inner.empty() ? Dtype::fp32 : read_dtype(*json.object(inner));
   }
   const auto dtype = parse_dtype(*text);
   if (!dtype) {
@@ -239,8 +299,9 @@ Model model_from_hf_text(const std::string& text, const std::string& file,
   if (const auto problem = complete(read.sizes)) {
     for (const auto& [field, key] : read.keys) {
       if (field != problem->field) continue;
-      const auto inner = json.object("text_config");
-      throw InputError((inner && inner->has(key) ? *inner : json).where(key), problem->message);
+      const std::string_view inner = language_key(json);
+      const JsonReader language = inner.empty() ? json : *json.object(inner);
+      throw InputError((language.has(key) ? language : json).where(key), problem->message);
     }
     throw InputError({file, 0, std::string(problem->field)}, problem->message);
   }

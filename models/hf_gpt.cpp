@@ -5,8 +5,11 @@
 // first modeling files on the hub. Tested by tests/unit/models/hf_families_test.cpp with published
 // parameter counts.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/error.hpp"
 #include "models/hf_read.hpp"
 
 namespace stepcast::hf {
@@ -215,7 +218,29 @@ Read read_falcon(const JsonReader& json) {
   return std::move(d).finish();
 }
 
-// Every other layer sees 256 tokens.
+namespace {
+
+// attention_layers says a kind a layer; attention_types says the same with repeats.
+std::vector<std::string> gpt_neo_layers(const Draft& d) {
+  const bool plain = d.json.has("attention_layers");
+  const std::string_view key = plain ? "attention_layers" : "attention_types";
+  std::vector<std::string> kinds = plain ? d.json.strings(key) : d.json.repeated_strings(key);
+  if (!kinds.empty() && static_cast<std::int64_t>(kinds.size()) != d.layers) {
+    throw InputError(
+        d.json.where(key),
+        fmt::format("names {} layers; accepted: as many as there are, {}", kinds.size(), d.layers));
+  }
+  for (const std::string& kind : kinds) {
+    if (kind != "global" && kind != "local") {
+      throw not_accepted(d.json.where(key), kind, {"global", "local"});
+    }
+  }
+  return kinds;
+}
+
+}  // namespace
+
+// A local layer sees 256 tokens; where the file does not say, every other layer is one.
 Read read_gpt_neo(const JsonReader& json) {
   Draft d(json,
           {.layers = first_of(json, "num_layers", "num_hidden_layers"),
@@ -232,8 +257,10 @@ Read read_gpt_neo(const JsonReader& json) {
   k.rotary = 0;
   d.add(std::move(k));
   d.order([](std::int64_t) { return 0; });
-  d.windows(size_or(json, "window_size", 256, SizeLimits::max_positions),
-            [](std::int64_t i) { return i % 2 == 1; });
+  const std::vector<std::string> kinds = gpt_neo_layers(d);
+  d.windows(size_or(json, "window_size", 256, SizeLimits::max_positions), [&](std::int64_t i) {
+    return kinds.empty() ? i % 2 == 1 : kinds[static_cast<std::size_t>(i)] == "local";
+  });
   d.composition.rms_norm = false;
   d.read.sizes.learned_positions = true;
   d.read.sizes.embedding_dropout = drops(json, "embed_dropout", 0.0);

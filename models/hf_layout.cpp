@@ -48,6 +48,12 @@ bool has_window(const JsonReader& json) {
   return window && (!longest || *window < *longest);
 }
 
+void say_no_window(const JsonReader& json, Read& read) {
+  if (!has_window(json)) return;
+  read.approximations.emplace_back(
+      "sliding_window: attention is costed over all tokens before each");
+}
+
 // bert and vit.
 Read read_encoder(const JsonReader& json, Family family) {
   Read read;
@@ -124,6 +130,7 @@ Read read_mixtral(const JsonReader& json) {
   read.sizes.family = Family::mixtral;
   read.take(json, "experts", "num_local_experts", read.sizes.experts);
   read.take(json, "experts_per_token", "num_experts_per_tok", read.sizes.experts_per_token);
+  say_no_window(json, read);
   return read;
 }
 
@@ -142,6 +149,7 @@ Read read_qwen3(const JsonReader& json) {
   read.sizes.attention_bias = json.boolean_or("attention_bias", false);
   read.sizes.attention_output_bias = read.sizes.attention_bias;
   read.sizes.query_key_norm = true;
+  if (json.boolean_or("use_sliding_window", false)) say_no_window(json, read);
   return read;
 }
 
@@ -166,6 +174,14 @@ Read read_gpt2(const JsonReader& json) {
   a.residual_dropout = drops(json, "resid_pdrop", 0.1);
   refuse_if(json, "add_cross_attention", json.boolean_or("add_cross_attention", false),
             "is true; accepted: false, cross attention is not built");
+  // SantaCoder's first files: GPT-2's type and keys, one head of keys and values.
+  const std::string heads = json.optional_string("attention_head_type").value_or("multihead");
+  if (heads != "multihead") {
+    throw InputError(json.where("attention_head_type"),
+                     "'" + heads.substr(0, 40) +
+                         "' is not built for gpt2; accepted: multihead, or model_type gpt_bigcode, "
+                         "which has one head of keys and values");
+  }
   return read;
 }
 

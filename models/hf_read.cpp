@@ -203,6 +203,13 @@ std::string_view head_of(const Draft& draft, std::string_view own) { return draf
 
 std::int64_t rotary_of(const JsonReader& json, std::string_view key, double fallback,
                        std::int64_t head_size) {
+  // transformers 5 writes it into rope_parameters.
+  if (!json.has(key)) {
+    const auto rope = json.object("rope_parameters");
+    if (rope && rope->has("partial_rotary_factor")) {
+      return rotary_of(*rope, "partial_rotary_factor", fallback, head_size);
+    }
+  }
   const double part = json.optional_number(key).value_or(fallback);
   if (!(part >= 0 && part <= 1)) {
     throw InputError(json.where(key), "is no part of a head; accepted: 0 to 1");

@@ -35,6 +35,9 @@ std::int64_t size_or(const JsonReader& json, std::string_view key, std::int64_t 
 // The first of two names that the file has.
 std::string_view first_of(const JsonReader& json, std::string_view name, std::string_view other);
 
+// The sizes that the class of a model_type has where a nested text_config leaves them out.
+const std::vector<JsonReader::Completion>& class_sizes(std::string_view type);
+
 inline std::string bias(bool has) { return has ? "+bias" : ""; }
 
 // A decoder that is put together from parts.

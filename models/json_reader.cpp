@@ -252,6 +252,34 @@ std::vector<std::int64_t> JsonReader::integers(std::string_view key) const {
   return list;
 }
 
+std::vector<std::string> JsonReader::repeated_strings(std::string_view key) const {
+  constexpr std::size_t most = 1 << 16;
+  const Json* value = find(*node_, key);
+  std::vector<std::string> list;
+  if (!value) return list;
+  const auto refuse = [&](const Json& what) {
+    throw wrong_type(where(key), what, "lists of names, each with how often it stands");
+  };
+  if (!value->is_array()) refuse(*value);
+  for (const Json& part : *value) {
+    if (!part.is_array() || part.size() != 2 || !part[0].is_array() ||
+        !part[1].is_number_unsigned()) {
+      refuse(part);
+    }
+    const auto times = part[1].get<std::uint64_t>();
+    if (times > most || part[0].size() > most || list.size() + times * part[0].size() > most) {
+      refuse(part[1]);
+    }
+    for (const Json& name : part[0]) {
+      if (!name.is_string()) refuse(name);
+    }
+    for (std::uint64_t i = 0; i < times; ++i) {
+      for (const Json& name : part[0]) list.push_back(name.get<std::string>());
+    }
+  }
+  return list;
+}
+
 bool JsonReader::is_string(std::string_view key) const {
   const Json* value = find(*node_, key);
   return value != nullptr && value->is_string();
@@ -285,6 +313,27 @@ std::optional<JsonReader> JsonReader::object_inheriting(
     if (mine && (theirs == merged.end() || theirs->is_null())) merged[inherited] = *mine;
   }
   auto node = std::make_shared<Node>(*inner->node_);
+  node->root = std::make_shared<const Json>(std::move(merged));
+  node->object = node->root.get();
+  return JsonReader(std::move(node));
+}
+
+bool JsonReader::holds(std::string_view key) const {
+  return node_->object->find(key) != node_->object->end();
+}
+
+JsonReader JsonReader::completed(const std::vector<Completion>& values) const {
+  Json merged = *node_->object;
+  for (const Completion& value : values) {
+    if (merged.find(value.key) != merged.end()) continue;
+    Json& there = merged[std::string(value.key)];
+    if (value.text.empty()) {
+      there = value.integer;
+    } else {
+      there = std::string(value.text);
+    }
+  }
+  auto node = std::make_shared<Node>(*node_);
   node->root = std::make_shared<const Json>(std::move(merged));
   node->object = node->root.get();
   return JsonReader(std::move(node));

@@ -33,10 +33,21 @@ class JsonReader {
   // With this object's values of `keys` where the inner one has none.
   std::optional<JsonReader> object_inheriting(std::string_view key,
                                               std::initializer_list<const char*> keys) const;
+  // With `values` of keys that this object lacks; a key that is null is there. Strings where `text`
+  // says something, else integers.
+  struct Completion {
+    std::string_view key;
+    std::int64_t integer = 0;
+    std::string_view text = {};
+  };
+  JsonReader completed(const std::vector<Completion>& values) const;
+  bool holds(std::string_view key) const;                        // also where it is null
   bool is_string(std::string_view key) const;                    // for keys that take several types
   std::vector<std::string> strings(std::string_view key) const;  // absent: empty
   std::vector<std::int64_t> integers(std::string_view key) const;  // absent: empty
-  std::int64_t entries() const;                                    // keys of this object
+  // [[["global", "local"], 12], ...]: names and how often each list of them stands; absent: empty.
+  std::vector<std::string> repeated_strings(std::string_view key) const;
+  std::int64_t entries() const;  // keys of this object
 
   struct Node;  // hides nlohmann-json
 

@@ -227,8 +227,8 @@ TEST_CASE("ViT has as many classes as id2label names") {
 
 TEST_CASE("families and variants that are not built are refused, not misread") {
   CHECK(error_of(replaced(llama(), "\"llama\"", "\"lama\""))
-            .find("config.json:2: model_type: 'lama' is not accepted (did you mean 'llama' or "
-                  "'llama4'?); accepted: one of ") == 0);
+            .find("config.json:2: model_type: 'lama' is not accepted (did you mean 'llama', "
+                  "'llama4' or 'llava_llama'?); accepted: one of ") == 0);
   CHECK(error_of(replaced(llama(), "\"llama\"", "\"gemma4\""))
             .find("config.json:2: model_type: 'gemma4' is not accepted") == 0);
   CHECK(error_of(llama("\"num_local_experts\": 8")) ==

@@ -301,6 +301,7 @@ TEST_CASE("DeepSeek-V3's parameters by hand, one token meets 37.6 billion of the
   CHECK(model.parameter_elements() == 671026419200);
   CHECK(model.active_parameter_elements() == ends + 58 * (9 * expert + 256 * 7168 + 256));
   CHECK(model.layers.size() == 64);
-  REQUIRE(model.approximations.size() == 1);
+  REQUIRE(model.approximations.size() == 2);
+  CHECK(model.approximations[1].find("quantization_config") == 0);
   CHECK(model.approximations[0].find("num_nextn_predict_layers") == 0);
 }
