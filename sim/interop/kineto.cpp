@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <istream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/letters.hpp"
+#include "sim/interop/finite_text.hpp"
 #include "sim/interop/gzip_stream.hpp"
 
 namespace stepcast {
@@ -56,6 +59,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
 
   bool string(string_t& value) override {
     if (skipped_ > 0) return true;
+    if (is_number_key() && quoted_number(value)) return true;
     switch (place_) {
       case Place::event:
         if (key_ == "ph") event_.phase = value;
@@ -109,6 +113,34 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
+  // Keys whose numbers some writers put into quotes (trace converters and other tools that write
+  // all of args as text).
+  bool is_number_key() const {
+    if (place_ == Place::event) {
+      return key_ == "ts" || key_ == "dur" || key_ == "pid" || key_ == "tid";
+    }
+    if (place_ != Place::arguments) return false;
+    for (const char* key : {"External id", "external id", "correlation", "stream", "device",
+                            "Group size", "In msg nelems", "Out msg nelems"}) {
+      if (key_ == key) return true;
+    }
+    return false;
+  }
+
+  // "pid": "Spans" is none.
+  bool quoted_number(const std::string& text) {
+    const char* const end = text.data() + text.size();
+    std::int64_t whole = 0;
+    if (const auto read = std::from_chars(text.data(), end, whole);
+        read.ec == std::errc{} && read.ptr == end) {
+      return number(static_cast<double>(whole), whole);
+    }
+    double value = 0;
+    const auto read = std::from_chars(text.data(), end, value);
+    if (read.ec != std::errc{} || read.ptr != end || !std::isfinite(value)) return false;
+    return number_float(value, text);
+  }
+
   // What a count of this kind can be at most, and not below 0.
   static int small(std::int64_t whole) {
     return static_cast<int>(std::clamp<std::int64_t>(whole, 0, 100'000'000));
@@ -296,7 +328,7 @@ KinetoInfo read_kineto(const std::string& path,
 KinetoInfo read_kineto(std::istream& in, const std::string& name,
                        const std::function<void(const KinetoEvent&)>& on_event) {
   Handler handler(name, on_event);
-  nlohmann::json::sax_parse(in, &handler);
+  nlohmann::json::sax_parse(FiniteText(in), FiniteText(), &handler);
   if (handler.info.events == 0) {
     throw InputError({name, 0, "traceEvents"},
                      "has no events; accepted: a trace of PyTorch's profiler "

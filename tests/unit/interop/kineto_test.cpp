@@ -155,3 +155,33 @@ TEST_CASE("gzip that grows a thousandfold is refused within its first few MiB") 
   CHECK(refusal(TempFile(padded(3), true).path()) == "accepted");  // too small to hurt
   CHECK(refusal(TempFile(padded(5)).path()) == "accepted");        // costs what it weighs
 }
+
+TEST_CASE("numbers within quotes are numbers, and bare nan and inf are passed over") {
+  // As converters write: all of args as text. "pid": "Spans" is Kineto's own and no number.
+  const std::string text = R"({"distributedInfo": {"backend": "nccl", "rank": 1, "world_size": 2},
+"traceEvents": [
+{"ph": "X", "cat": "kernel", "name": "nan \" inf", "pid": "0", "tid": "7", "ts": "1000.5",
+ "dur": "90", "args": {"stream": "7", "correlation": "12", "External id": "3",
+ "blocks per SM": inf, "warps per SM": -Infinity, "est. achieved occupancy %": nan,
+ "queued": null, "Group size": "2", "In msg nelems": "1024", "Process Group Name": "0"}},
+{"ph": "X", "cat": "Trace", "name": "t", "pid": "Spans", "tid": "x", "ts": 1, "dur": 2}]})";
+  const TempFile file(text);
+  std::vector<KinetoEvent> events;
+  const KinetoInfo info =
+      read_kineto(file.path(), [&](const KinetoEvent& event) { events.push_back(event); });
+  CHECK(info.world_size == 2);
+  REQUIRE(events.size() == 2);
+  const KinetoEvent& kernel = events[0];
+  CHECK(kernel.name == "nan \" inf");
+  CHECK(kernel.start_us == 1000.5);
+  CHECK(kernel.duration_us == 90);
+  CHECK(kernel.pid == 0);
+  CHECK(kernel.tid == 7);
+  CHECK(kernel.stream == 7);
+  CHECK(kernel.correlation == 12);
+  CHECK(kernel.external_id == 3);
+  CHECK(kernel.group_size == 2);
+  CHECK(kernel.in_elements == 1024);
+  CHECK(kernel.group == "0");
+  CHECK(events[1].start_us == 1);
+}
