@@ -84,7 +84,17 @@ const Entry* Section::find(Names names) const {
   return found;
 }
 
-bool Section::has(Names names) const { return find(names) != nullptr; }
+// Of keys that are not one key's names, any: they may say different things.
+const Entry* Section::first(Names names) const {
+  for (const char* asked : names) {
+    for (const auto& entry : map_->entries) {
+      if (same_name(entry.key, asked) && !entry.value.is_null()) return &entry;
+    }
+  }
+  return nullptr;
+}
+
+bool Section::has(Names names) const { return first(names) != nullptr; }
 
 bool Section::is_auto(Names names) const {
   const auto* found = find(names);
@@ -105,7 +115,7 @@ Where Section::where(std::string_view key) const {
 }
 
 Source Section::source(Names names) const {
-  const auto* found = find(names);
+  const auto* found = first(names);
   if (found == nullptr) return {Origin::standard, where(*names.begin()), ""};
   return {Origin::file, where(found->key),
           fmt::format("{} = {}", joined(path_, found->key), shown(found->value))};

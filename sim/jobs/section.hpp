@@ -62,7 +62,8 @@ class Section {
   void refuse_any(Names names, const std::string& sentence, bool strategy = false);
 
  private:
-  const Entry* find(Names names) const;
+  const Entry* find(Names names) const;   // names of one key, which must agree
+  const Entry* first(Names names) const;  // any of these keys
   bool same_name(std::string_view there, std::string_view asked) const;
 
   const Value* map_;
