@@ -141,8 +141,11 @@ void read_accelerate(const Value& root, Job& job) {
   if (type) {
     Fact<std::string> word = *type;
     if (plain_scalar(word.value, 0).kind == Value::Kind::boolean) word.value = "NO";
-    kind = choice(word, {"NO", "MULTI_GPU", "FSDP", "DEEPSPEED", "MEGATRON_LM", "TP", "MULTI_CPU",
-                         "MULTI_XPU", "MULTI_NPU", "MULTI_MLU", "MULTI_HPU", "XLA"});
+    // Before 0.30 TPU and MPS; under AMAZON_SAGEMAKER its libraries of data and model parallelism.
+    kind = choice(word,
+                  {"NO", "MULTI_GPU", "FSDP", "DEEPSPEED", "MEGATRON_LM", "TP", "MULTI_CPU",
+                   "MULTI_XPU", "MULTI_NPU", "MULTI_MLU", "MULTI_MUSA", "MULTI_SDAA", "MULTI_HPU",
+                   "MULTI_NEURON", "XLA", "TPU", "MPS", "DATA_PARALLEL", "MODEL_PARALLEL"});
   } else if (section.has({"fsdp_config"})) {
     kind = "FSDP";
   } else if (section.has({"deepspeed_config"})) {
@@ -198,6 +201,7 @@ void read_accelerate(const Value& root, Job& job) {
     section.irrelevant({"gradient_accumulation_steps"});
   }
   section.refuse_true({"use_cpu"}, "training on CPUs is not forecast");
+  section.refuse_true({"use_mps_device"}, "training on Apple's GPUs is not forecast");
   section.refuse_any({"megatron_lm_config"}, "Megatron-LM's parallelism is not simulated");
   section.irrelevant({"compute_environment",
                       "debug",
@@ -224,7 +228,6 @@ void read_accelerate(const Value& root, Job& job) {
                       "deepspeed_hostfile",
                       "max_restarts",
                       "monitor_interval",
-                      "use_mps_device",
                       "aws_*",
                       "ec2_instance_type",
                       "iam_role_name",

@@ -29,20 +29,46 @@ void read_optimizer(Section& root) {
   if (const auto type = optimizer->word({"type", "name"})) {
     bool momentum = false;
     bool torch_adam = false;
+    bool fused = false;
     if (const Value* params = optimizer->peek("params")) {
       const Value* m = params->find("momentum");
       momentum = m != nullptr && m->number > 0;
       const Value* torch = params->find("torch_adam");
       torch_adam = torch != nullptr && torch->boolean;
+      const Value* one = params->find("fused");  // DeepSpeed hands it on to torch's
+      fused = one != nullptr && one->boolean;
     }
     std::string name = type->value;
     if (name == "SGD" || name == "sgd") name = momentum ? "sgd-momentum" : "sgd";
-    if (torch_adam) name = "adamw_torch";
+    if (torch_adam) name = fused ? "adamw_torch_fused" : "adamw_torch";
     // DeepSpeed's own Adam is one kernel over lists of tensors, as torch's fused one.
     set_optimizer(root.job(), {name, type->source}, "adamw-fused");
   }
   optimizer->irrelevant({"params", "legacy_fusion"});
   optimizer->close();
+}
+
+// Templates carry every technique with "enabled": false, some levels deep.
+bool any_enabled(const Value& value) {
+  if (!value.is_map()) return true;
+  const Value* on = value.find("enabled");
+  if (on != nullptr) return on->kind != Value::Kind::boolean || on->boolean;
+  bool nested = false;
+  for (const auto& [key, inner] : value.entries) {
+    if (!inner.is_map()) continue;
+    nested = true;
+    if (any_enabled(inner)) return true;
+  }
+  return !nested && !value.entries.empty();
+}
+
+void refuse_technique(Section& root, const char* key, const std::string& sentence) {
+  const Value* there = root.peek(key);
+  if (there != nullptr && there->is_map() && !any_enabled(*there)) {
+    root.irrelevant({key});
+  } else {
+    root.refuse_any({key}, sentence);
+  }
 }
 
 }  // namespace
@@ -121,8 +147,8 @@ void read_deepspeed_keys(Section& root) {
   root.refuse_any({"progressive_layer_drop"}, "progressive layer drop is not simulated");
   root.refuse_any({"sparse_attention"}, "sparse attention is not simulated");
   root.refuse_true({"sparse_gradients"}, "sparse gradients are not simulated");
-  root.refuse_any({"compression_training"}, "training with compression is not simulated");
-  root.refuse_any({"quantize_training"}, "training with quantization is not simulated");
+  refuse_technique(root, "compression_training", "training with compression is not simulated");
+  refuse_technique(root, "quantize_training", "training with quantization is not simulated");
   root.refuse_any({"hybrid_engine"}, "the hybrid engine, which generates too, is not simulated");
   for (const char* key : {"curriculum_learning", "data_efficiency"}) {
     const Value* there = root.peek(key);

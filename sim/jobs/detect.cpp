@@ -39,6 +39,74 @@ bool is_fsdp_config(const Keys& keys) {
                    "fsdp_offload_params", "backward_prefetch", "reshard_after_forward"});
 }
 
+// Comments and commas before a closing bracket made blank, lines kept: DeepSpeed reads Hjson.
+std::string without_comments(std::string text) {
+  const auto blank = [&](std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to && i < text.size(); ++i) {
+      if (text[i] != '\n') text[i] = ' ';
+    }
+  };
+  std::size_t comma = std::string::npos;  // the last one, while only blanks follow
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool line = c == '#' || text.compare(i, 2, "//") == 0;
+    if (line || text.compare(i, 2, "/*") == 0) {
+      const std::size_t end = line ? text.find('\n', i) : text.find("*/", i + 2);
+      const std::size_t past = end == std::string::npos ? text.size() : end + (line ? 0 : 2);
+      blank(i, past);
+      i = past - 1;
+    } else if (c == '"') {
+      for (++i; i < text.size() && text[i] != '"'; ++i) {
+        if (text[i] == '\\') ++i;
+      }
+      comma = std::string::npos;
+    } else if (c == ',') {
+      comma = i;
+    } else if ((c == '}' || c == ']') && comma != std::string::npos) {
+      text[comma] = ' ';
+      comma = std::string::npos;
+    } else if (c != ' ' && c != '\t' && c != '\r' && c != '\n') {
+      comma = std::string::npos;
+    }
+  }
+  return text;
+}
+
+// Programs whose files are not read, told by keys that only they have.
+struct Foreign {
+  const char* program;
+  std::initializer_list<const char*> keys;  // any of them
+};
+const Foreign foreign[] = {
+    {"verl", {"actor_rollout_ref", "trainer.n_gpus_per_node", "trainer.nnodes"}},
+    {"torchtune", {"model._component_", "tokenizer._component_", "optimizer._component_"}},
+    {"Levanter", {"trainer.num_train_steps", "trainer.model_axis_size", "trainer.fsdp_axis"}},
+    {"MaxText",
+     {"ici_fsdp_parallelism", "ici_tensor_parallelism", "dcn_data_parallelism", "base_emb_dim"}},
+    {"Megatron-LM",
+     {"tensor_model_parallel_size", "pipeline_model_parallel_size", "use_distributed_optimizer"}},
+    {"fairseq", {"distributed_training", "optimization.update_freq"}},
+    {"Ray", {"scaling_config"}},
+    {"SkyPilot", {"resources.accelerators"}},
+};
+
+void refuse_foreign(const Keys& keys, const std::string& file) {
+  for (const Foreign& other : foreign) {
+    for (const std::string_view key : other.keys) {
+      const std::size_t dot = key.find('.');
+      const Value* there = keys.find(key.substr(0, dot));
+      if (there != nullptr && dot != std::string_view::npos) {
+        there = there->is_map() ? Keys{*there}.find(key.substr(dot + 1)) : nullptr;
+      }
+      if (there == nullptr) continue;
+      throw InputError({.file = file, .line = there->line, .key = std::string(key)},
+                       fmt::format("is of {}, whose files are not read; give the strategy, batch "
+                                   "sizes and precision as flags or as a scenario",
+                                   other.program));
+    }
+  }
+}
+
 std::optional<Kind> kind_of_toml(const Keys& keys) {
   if (keys.table("training") || keys.table("parallelism") ||
       (keys.table("job") && keys.table("model"))) {
@@ -49,7 +117,7 @@ std::optional<Kind> kind_of_toml(const Keys& keys) {
 
 // Of YAML and JSON. The order matters only where kinds share keys: a Trainer's file may name
 // gradient_accumulation_steps, as DeepSpeed's does.
-std::optional<Kind> kind_of(const Keys& keys) {
+std::optional<Kind> kind_of(const Keys& keys, Syntax syntax) {
   if (const Value* within = keys.find("parameters"); within != nullptr && within->is_map()) {
     const Keys inner{*within};
     if (inner.any({"fsdp_config", "device_train_microbatch_size", "global_train_batch_size"})) {
@@ -81,7 +149,8 @@ std::optional<Kind> kind_of(const Keys& keys) {
     return Kind::litgpt;
   }
   if (keys.any({"strategy"}) && keys.any({"devices", "num_nodes"})) return Kind::lightning;
-  if (keys.any({"model_type", "architectures", "hidden_size", "n_embd", "d_model"}) &&
+  if (syntax == Syntax::json &&
+      keys.any({"model_type", "architectures", "hidden_size", "n_embd", "d_model"}) &&
       keys.any({"vocab_size", "hidden_size", "num_hidden_layers", "n_layer", "image_size",
                 "text_config", "n_layers"})) {
     return Kind::model_config;
@@ -127,7 +196,7 @@ const char* kinds_in(Syntax syntax) {
     case Syntax::yaml: break;
   }
   return "accelerate, Trainer, LLaMA-Factory, axolotl, llm-foundry, Lightning, litgpt, nanotron, "
-         "GPT-NeoX, torchtitan (TOML), DeepSpeed (JSON), or a Hugging Face config.json";
+         "GPT-NeoX, torchtitan (TOML), DeepSpeed (JSON), or a Hugging Face config.json (JSON)";
 }
 
 [[noreturn]] void unknown_kind(const ParsedValue& parsed, const std::string& file) {
@@ -151,9 +220,36 @@ Value as_fsdp_config(const Value& root) {
 
 }  // namespace
 
+namespace {
+
+// The same error as without it, where comments are not what is wrong.
+ParsedValue parsed_with_comments(const std::string& text, const std::string& file, bool& comments) {
+  try {
+    return parse_value(text, file);
+  } catch (const InputError&) {
+    const std::string plain = without_comments(text);
+    const std::size_t start = plain.find_first_not_of(" \t\r\n");
+    if (plain == text || start == std::string::npos || plain[start] != '{') throw;
+    ParsedValue parsed;
+    try {
+      parsed = parse_value(plain, file);
+    } catch (const InputError&) {
+      parsed.root = {};
+    }
+    comments = true;
+    if (parsed.root.is_map() && kind_of({parsed.root}, parsed.syntax) == Kind::deepspeed) {
+      return parsed;
+    }
+    throw;
+  }
+}
+
+}  // namespace
+
 Job parse_job(const std::string& text, const std::string& file) {
   if (is_blank(text)) unknown_kind({}, file);
-  ParsedValue parsed = parse_value(text, file);
+  bool comments = false;
+  ParsedValue parsed = parsed_with_comments(text, file, comments);
   if (!parsed.root.is_map()) unknown_kind(parsed, file);
   const Keys keys{parsed.root};
   std::optional<Kind> kind;
@@ -161,13 +257,15 @@ Job parse_job(const std::string& text, const std::string& file) {
     kind = kind_of_toml(keys);
     if (!kind) refuse_what_is_ours(parsed.root, file);
   } else {
-    kind = kind_of(keys);
+    kind = kind_of(keys, parsed.syntax);
+    if (!kind || kind == Kind::trainer || kind == Kind::lightning) refuse_foreign(keys, file);
   }
   if (!kind) unknown_kind(parsed, file);
   Job job;
   job.kind = *kind;
   job.file = file;
   job.syntax = to_string(parsed.syntax);
+  if (comments) job.syntax += " with comments";
   switch (*kind) {
     case Kind::deepspeed: read_deepspeed(parsed.root, job); break;
     case Kind::accelerate: read_accelerate(parsed.root, job); break;

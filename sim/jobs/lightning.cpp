@@ -1,5 +1,4 @@
-// PyTorch Lightning's trainer section, as LightningCLI, Hydra (NeMo) and plain YAML files hold it,
-// and litgpt's configuration.
+// PyTorch Lightning's trainer section, as LightningCLI, Hydra (NeMo) and plain YAML files hold it.
 //
 //   trainer:
 //     devices: 8            # -1 and auto: all GPUs of the machines
@@ -7,86 +6,21 @@
 //     precision: bf16-true
 //     strategy: fsdp        # a word, or class_path / _target_ with its arguments
 //
-// Precision under Lightning: "-true" holds everything in 16 bit (bf16-pure), "-mixed" is autocast
-// under DDP. FSDPStrategy with "bf16-mixed" gathers fp32 parameters and autocasts, which is not
-// simulated. The rest of such files (model, data, callbacks) is the program's own and is not read.
+// The rest of such files (model, data, callbacks) is the program's own and is not read.
 //
-// litgpt chooses by itself over more than one device: FSDP1, a unit a block, full sharding with
-// checkpoints where it finetunes, hybrid sharding without where it pretrains.
-//
-// Source: lightning 2.x strategies/fsdp.py, ddp.py, deepspeed.py, plugins/precision/fsdp.py; litgpt
-// finetune/full.py, pretrain.py. Tested by tests/unit/jobs/recipes_test.cpp and, file by file,
-// tests/interop.
+// Source: lightning 2.x strategies/fsdp.py, ddp.py, deepspeed.py, plugins/precision/fsdp.py. Tested
+// by tests/unit/jobs/recipes_test.cpp and, file by file, tests/interop.
 
 #include <fmt/format.h>
 
-#include "sim/jobs/readers.hpp"
+#include <algorithm>
+#include <iterator>
+
+#include "sim/jobs/lightning_parts.hpp"
 
 namespace stepcast::jobs {
 
 namespace {
-
-void set_world(Job& job, const std::optional<Fact<std::int64_t>>& devices,
-               const std::optional<Fact<std::int64_t>>& nodes) {
-  const std::int64_t machines = nodes ? nodes->value : 1;
-  if (nodes) job.set("nodes", &Scenario::nodes, machines, nodes->source);
-  if (!devices || devices->value < 1) return;
-  job.set("gpus_per_node", &Scenario::gpus_per_node, devices->value, devices->source);
-  if (!nodes) job.set("nodes", &Scenario::nodes, 1, standard(job, "Lightning's num_nodes of 1"));
-}
-
-// 8, "8", -1, "auto", [0, 1, 2].
-std::optional<Fact<std::int64_t>> read_devices(Section& trainer) {
-  if (trainer.is_auto({"devices"})) {
-    trainer.take({"devices"});
-    return std::nullopt;
-  }
-  if (const Value* said = trainer.peek("devices");
-      said != nullptr && said->kind == Value::Kind::list) {
-    trainer.take({"devices"});
-    return Fact<std::int64_t>{static_cast<std::int64_t>(said->items.size()),
-                              trainer.source({"devices"})};
-  }
-  return trainer.integer({"devices", "gpus"}, -1, 1024);
-}
-
-void set_precision(Job& job, const std::optional<Fact<std::string>>& said) {
-  const std::string strategy = job.scenario.strategy.value_or("ddp");
-  const bool fsdp = strategy.starts_with("fsdp") || strategy == "hsdp";
-  const bool zero = strategy.starts_with("zero") || job.through_deepspeed;
-  if (!said) {
-    job.set("precision", &Scenario::precision, std::string("fp32"),
-            standard(job, "Lightning's default of 32-true"));
-    return;
-  }
-  const std::string word = choice(
-      *said, {"32-true", "32", "bf16-mixed", "bf16", "16-mixed", "16", "bf16-true", "16-true",
-              "64-true", "64", "transformer-engine", "transformer-engine-float16", "fp16"});
-  const bool half = word.starts_with("16") || word == "fp16";
-  const bool bf16 = word.starts_with("bf16");
-  std::string recipe;
-  if (word.starts_with("32")) {
-    recipe = "fp32";
-  } else if (zero && (bf16 || half)) {
-    recipe = bf16 ? "bf16-master" : "fp16-master";
-  } else if (word == "bf16-true") {
-    recipe = "bf16-pure";
-  } else if (!fsdp && (bf16 || half) && word != "16-true") {
-    recipe = bf16 ? "amp-bf16" : "amp-fp16";
-  } else {
-    const bool autocast =
-        fsdp && (word == "bf16-mixed" || word == "16-mixed" || word == "bf16" || word == "16");
-    job.unsupported.push_back(
-        {said->source.where,
-         autocast ? fmt::format("{} under FSDP gathers fp32 parameters and autocasts, which is not "
-                                "simulated; bf16-true is, or give --precision",
-                                word)
-                  : fmt::format("precision {} is not simulated; give --precision", word),
-         "precision", false});
-    return;
-  }
-  job.set("precision", &Scenario::precision, recipe, said->source);
-}
 
 void read_ddp(Section& arguments) {
   Job& job = arguments.job();
@@ -170,6 +104,26 @@ void read_deepspeed_strategy(Section& arguments, std::int64_t stage) {
   arguments.irrelevant({"*"});
 }
 
+// Before 1.5 the strategy stood in accelerator, and in plugins what shards.
+std::optional<Fact<std::string>> old_strategy(Section& trainer) {
+  if (const Value* plugins = trainer.peek("plugins");
+      plugins != nullptr && (plugins->kind == Value::Kind::text || !plugins->items.empty())) {
+    const Value& first = plugins->kind == Value::Kind::text ? *plugins : plugins->items.front();
+    for (const char* start : {"ddp", "deepspeed", "fsdp", "fully_sharded"}) {
+      if (first.kind != Value::Kind::text || !first.text.starts_with(start)) continue;
+      trainer.take({"plugins"});
+      return Fact<std::string>{first.text, trainer.source({"plugins"})};
+    }
+  }
+  const Value* accelerator = trainer.peek("accelerator");
+  if (accelerator == nullptr || accelerator->kind != Value::Kind::text) return std::nullopt;
+  for (const char* start : {"ddp", "dp", "horovod"}) {
+    if (!accelerator->text.starts_with(start)) continue;
+    return Fact<std::string>{accelerator->text, trainer.source({"accelerator"})};
+  }
+  return std::nullopt;
+}
+
 // "fsdp", "deepspeed_stage_3", "ddp_find_unused_parameters_true", or a class and its arguments.
 void read_strategy(Section& trainer) {
   Job& job = trainer.job();
@@ -190,6 +144,9 @@ void read_strategy(Section& trainer) {
   } else if (const auto word = trainer.word({"strategy", "accelerator_strategy"})) {
     name = word->value;
     from = word->source;
+  } else if (const auto old = old_strategy(trainer)) {
+    name = old->value;
+    from = old->source;
   }
   name = name.substr(name.rfind('.') == std::string::npos ? 0 : name.rfind('.') + 1);
   Section nothing(empty_table(), "trainer.strategy", job);
@@ -197,8 +154,39 @@ void read_strategy(Section& trainer) {
   const auto strategy = [&](const char* ours) {
     job.set("strategy", &Scenario::strategy, std::string(ours), from);
   };
-  if (name == "auto" || name == "DDPStrategy" || name.starts_with("ddp") ||
-      name == "SingleDeviceStrategy") {
+  static const char* const others[] = {"ddp_sharded",
+                                       "ddp_fully_sharded",
+                                       "ddp2",
+                                       "ddp_cpu",
+                                       "horovod",
+                                       "bagua",
+                                       "colossalai",
+                                       "collaborative",
+                                       "hivemind",
+                                       "xla",
+                                       "tpu_",
+                                       "hpu_",
+                                       "single_tpu",
+                                       "single_hpu",
+                                       "ipu",
+                                       "DDPSharded",
+                                       "DDPFullySharded",
+                                       "DDP2",
+                                       "Horovod",
+                                       "XLA",
+                                       "SingleDeviceXLA"};
+  if (const auto* const other =
+          std::find_if(std::begin(others), std::end(others),
+                       [&](const char* start) { return name.starts_with(start); });
+      other != std::end(others)) {
+    job.unsupported.push_back(
+        {from.where,
+         fmt::format("Lightning's {} is not simulated; ddp, fsdp and deepspeed are",
+                     name.substr(0, 40)),
+         "strategy", false});
+    args.irrelevant({"*"});
+  } else if (name == "auto" || name == "DDPStrategy" || name.starts_with("ddp") ||
+             name == "SingleDeviceStrategy") {
     strategy("ddp");
     if (name.find("find_unused_parameters_true") != std::string::npos) {
       job.set("find_unused_parameters", &Scenario::find_unused_parameters, true, from);
@@ -237,6 +225,30 @@ void read_strategy(Section& trainer) {
   args.close();
 }
 
+// NeMo's Megatron models keep Megatron's own data parallelism below Lightning's trainer.
+void read_megatron_of_nemo(Section& model) {
+  if (!model.has({"tensor_model_parallel_size", "mcore_gpt", "megatron_amp_O2"})) return;
+  Job& job = model.job();
+  if (auto optim = model.section({"optim"})) {
+    const auto name = optim->word({"name"});
+    if (name && name->value.find("distributed_fused_adam") != std::string::npos) {
+      job.unsupported.push_back(
+          {name->source.where,
+           "Megatron's distributed optimizer, which shards the optimizer's state, is not "
+           "simulated; --strategy zero1 is nearest",
+           "strategy", true});
+    }
+  }
+  if (const auto how = model.word({"activations_checkpoint_granularity"})) {
+    job.set("checkpointing", &Scenario::checkpointing, choice(*how, {"full", "selective"}),
+            how->source);
+  }
+  job.approximate.push_back({model.where("tensor_model_parallel_size"),
+                             "of NeMo's Megatron model only batch sizes, degrees, checkpointing "
+                             "and the sequence length are read",
+                             "", false});
+}
+
 }  // namespace
 
 void read_lightning(const Value& root_value, Job& job) {
@@ -253,7 +265,8 @@ void read_lightning(const Value& root_value, Job& job) {
   const auto clip = trainer.number({"gradient_clip_val"}, 0, 1e30);
   if (clip) job.set("clip_grad_norm", &Scenario::clip_grad_norm, clip->value > 0, clip->source);
   if (const auto kind = trainer.word({"accelerator"})) {
-    if (kind->value == "cpu" || kind->value == "tpu") {
+    if (kind->value == "cpu" || kind->value == "tpu" || kind->value == "mps" ||
+        kind->value == "hpu" || kind->value == "ipu") {
       job.unsupported.push_back(
           {kind->source.where, "training on GPUs alone is forecast", "", false});
     }
@@ -288,6 +301,7 @@ void read_lightning(const Value& root_value, Job& job) {
                       "checkpoint_callback",
                       "_target_",
                       "auto_*",
+                      "amp_*",
                       "num_processes",
                       "progress_bar_refresh_rate",
                       "weights_summary",
@@ -309,6 +323,7 @@ void read_lightning(const Value& root_value, Job& job) {
       refuse_degree(*model, {"context_parallel_size"}, "context-parallel");
       job.global_batch = model->integer({"global_batch_size"}, 1, 1e12);
       if (job.global_batch) job.accumulation.reset();
+      read_megatron_of_nemo(*model);
       const auto micro = model->integer({"micro_batch_size"}, 1, 1e9);
       if (micro) job.micro_batch = micro;
       if (const auto length = model->integer({"encoder_seq_length", "max_seq_length"}, 1, 1e9)) {
@@ -328,60 +343,6 @@ void read_lightning(const Value& root_value, Job& job) {
                          "no batch size that is known to be a GPU's; give --micro-batch",
                          true});
   }
-}
-
-void read_litgpt(const Value& root_value, Job& job) {
-  Section root(root_value, "", job);
-  const auto devices = read_devices(root);
-  const auto nodes = root.integer({"num_nodes"}, 1, 1e6);
-  set_world(job, devices, nodes);
-  // Nothing said of devices, or "auto": all of the machine's.
-  const bool many = !devices || devices->value != 1 || (nodes && nodes->value > 1);
-  const bool pretraining = root.has({"model_name"}) && !root.has({"checkpoint_dir"});
-  if (many) {
-    const Source own = standard(job, "litgpt's choice over more than one device");
-    job.set("strategy", &Scenario::strategy, std::string("fsdp1"), own);
-    job.set("sharding_strategy", &Scenario::sharding_strategy,
-            std::string(pretraining ? "HYBRID_SHARD" : "FULL_SHARD"), own);
-    if (!pretraining) job.set("checkpointing", &Scenario::checkpointing, std::string("full"), own);
-  } else {
-    job.set("strategy", &Scenario::strategy, std::string("ddp"),
-            standard(job, "one device: nothing is sharded"));
-  }
-  set_precision(job, root.word({"precision"}));
-  job.model = root.word({"checkpoint_dir", "model_name"});
-  if (auto train = root.section({"train"})) {
-    job.batch_words = "global_batch_size";
-    job.micro_batch = train->integer({"micro_batch_size"}, 1, 1e9);
-    job.global_batch = train->integer({"global_batch_size"}, 1, 1e12);
-    if (const auto length = train->integer({"max_seq_length"}, 1, 1e9)) {
-      job.set("seq_len", &Scenario::seq_len, length->value, length->source);
-    }
-    if (const auto clip = train->number({"max_norm"}, 0, 1e30)) {
-      job.set("clip_grad_norm", &Scenario::clip_grad_norm, clip->value > 0, clip->source);
-    }
-    train->irrelevant({"save_interval", "log_interval", "lr_warmup_steps", "lr_warmup_fraction",
-                       "epochs", "max_tokens", "max_steps", "max_time", "tie_embeddings", "min_lr",
-                       "learning_rate", "weight_decay", "beta1", "beta2", "max_additional_steps"});
-    train->close();
-  }
-  if (auto optimizer = root.section({"optimizer"})) {
-    if (const auto name = optimizer->word({"class_path"})) {
-      set_optimizer(job, *name, "adamw-foreach");
-    }
-    optimizer->irrelevant({"init_args"});
-    optimizer->close();
-  } else if (const auto name = root.word({"optimizer"})) {
-    set_optimizer(job, *name, "adamw-foreach");
-  }
-  const std::string partly =
-      "adapters train a small part of the parameters; stepcast's step trains all of them";
-  root.refuse_any({"lora_r"}, partly);
-  root.refuse_any({"quantize"}, "quantized parameters are not simulated");
-  root.irrelevant({"out_dir", "resume", "data", "eval", "logger_name", "seed", "lora_*",
-                   "access_token", "model_config", "initial_checkpoint_dir", "tokenizer_dir",
-                   "access_*", "devices_*", "log"});
-  root.close();
 }
 
 }  // namespace stepcast::jobs

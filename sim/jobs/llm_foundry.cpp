@@ -20,8 +20,10 @@ namespace stepcast::jobs {
 
 namespace {
 
-void read_fsdp_config(Section& fsdp, bool fp32) {
+void read_fsdp_config(Section& fsdp, const std::string& amp) {
   Job& job = fsdp.job();
+  const bool fp32 = amp == "fp32";
+  const bool fp16 = amp == "amp-fp16";
   const auto strategy = fsdp.word({"sharding_strategy"});
   job.set("strategy", &Scenario::strategy, std::string("fsdp1"),
           strategy ? strategy->source : standard(job, "Composer's FSDP"));
@@ -73,9 +75,15 @@ void read_fsdp_config(Section& fsdp, bool fp32) {
   } else {
     job.set("precision", &Scenario::precision,
             std::string(fp32             ? "fp32"
+                        : fp16           ? "fp16-mixed"
                         : type == "PURE" ? "bf16-mixed-reduce-bf16"
                                          : "bf16-mixed"),
             from);
+    if (fp16 && type == "PURE") {
+      job.approximate.push_back({from.where,
+                                 "gradients are forecast as reduced in fp32, not in fp16",
+                                 "precision", true});
+    }
   }
   job.set("accumulation_sync", &Scenario::accumulation_sync, std::string("every"),
           standard(job, "Composer reduces in every micro-batch under FSDP"));
@@ -172,11 +180,10 @@ void read_llm_foundry(const Value& root_value, Job& job) {
   Section& root = within ? *within : outer;
 
   const auto precision = root.word({"precision"});
-  bool fp32 = false;
   std::string amp = "amp-bf16";
   if (precision) {
     const std::string word = choice(*precision, {"fp32", "amp_fp16", "amp_bf16", "amp_fp8"});
-    fp32 = word == "fp32";
+    if (word == "fp32") amp = "fp32";
     // Composer's fp8_autocast with DelayedScaling over bf16.
     if (word == "amp_fp8") {
       job.set("fp8", &Scenario::fp8, std::string("te-delayed"), precision->source);
@@ -197,11 +204,11 @@ void read_llm_foundry(const Value& root_value, Job& job) {
     root.take({"deepspeed_config"});
   }
   if (fsdp) {
-    read_fsdp_config(*fsdp, fp32);
+    read_fsdp_config(*fsdp, amp);
   } else {
     job.set("strategy", &Scenario::strategy, std::string("ddp"),
             standard(job, "Composer without fsdp_config is DDP"));
-    job.set("precision", &Scenario::precision, fp32 ? std::string("fp32") : amp,
+    job.set("precision", &Scenario::precision, amp,
             precision ? precision->source : standard(job, "Composer's default"));
   }
   job.batch_words = "global_train_batch_size";

@@ -79,8 +79,15 @@ void read_precision(Section& root) {
     if (word->value == "full") return Fact<bool>{true, word->source};
     return Fact<bool>{truth(plain_scalar(word->value, 0), word->source.where), word->source};
   };
-  const auto bf16 = on({"bf16", "bfloat16", "pure_bf16"});
-  const auto fp16 = on({"fp16", "float16"});
+  // LLaMA-Factory's pure_bf16 and axolotl's bfloat16 and float16 mean the dtype without autocast,
+  // and stand beside a bf16 or fp16 that says false.
+  const auto either = [&](const char* autocast, Section::Names whole) {
+    const auto one = on({autocast});
+    const auto other = on(whole);
+    return other && (!one || other->value) ? other : one;
+  };
+  const auto bf16 = either("bf16", {"bfloat16", "pure_bf16"});
+  const auto fp16 = either("fp16", {"float16"});
   if (bf16 && fp16 && bf16->value && fp16->value) {
     throw InputError(
         fp16->source.where,
@@ -89,7 +96,13 @@ void read_precision(Section& root) {
   // Parameters that are loaded in bf16 stay so, and with them gradients and moments: autocast has
   // nothing to cast. LLaMA-Factory casts what it trains to fp32 unless pure_bf16 is on.
   const auto loaded = root.word({"dtype", "torch_dtype"});
-  const auto pure = root.boolean({"pure_bf16"});
+  const auto pure = root.boolean({"pure_bf16", "bfloat16"});
+  const auto half = root.boolean({"float16"});
+  if (half && half->value) {
+    job.unsupported.push_back({half->source.where,
+                               "fp16 without autocast or fp32 copies is not simulated; fp16 is",
+                               "precision", false});
+  }
   if (pure && pure->value) {
     job.pure_16 = *pure;
   } else if (job.kind == Kind::trainer && loaded && loaded->value == "bfloat16") {
@@ -150,6 +163,13 @@ bool read_fsdp_arguments(Section& root) {
     words = root.words({"fsdp"});
   }
   const auto outer_version = root.integer({"fsdp_version"}, 1, 2);
+  // The Trainer writes fsdp_config's defaults into every dump of its arguments; fsdp alone is what
+  // turns FSDP on.
+  const Value* empty = root.peek("fsdp");
+  if (words.empty() && !outer_version && empty != nullptr && job.kind == Kind::trainer) {
+    root.irrelevant({"fsdp_config", "fsdp_transformer_layer_cls_to_wrap", "fsdp_min_num_params"});
+    return false;
+  }
   if (words.empty() && !config && !outer_version) return config_word;
 
   FsdpSettings settings;
@@ -275,9 +295,18 @@ void read_trainer(const Value& root, Job& job) {
     job.set("clip_grad_norm", &Scenario::clip_grad_norm, true,
             standard(job, "the Trainer's max_grad_norm of 1.0"));
   }
-  if (const auto optimizer = section.word({"optim", "optimizer"})) {
+  const auto adafactor = section.boolean({"adafactor"});  // before `optim`; it wins over it
+  if (adafactor && adafactor->value) {
+    section.take({"optim", "optimizer"});
+    set_optimizer(job, {"adafactor", adafactor->source}, "adamw-foreach");
+  } else if (const auto optimizer = section.word({"optim", "optimizer"})) {
     set_optimizer(job, *optimizer, "adamw-foreach");
   }
+  section.refuse_any(
+      {"sharded_ddp"},
+      "FairScale's sharded data parallelism is not simulated; fsdp and deepspeed are", true);
+  section.refuse_true({"use_cpu", "no_cuda"}, "training on CPUs is not forecast");
+  section.refuse_true({"use_mps_device"}, "training on Apple's GPUs is not forecast");
   const auto compile = section.boolean({"torch_compile"});
   // Who names a backend or a mode means compilation (TrainingArguments.__post_init__).
   const Section::Names how{"torch_compile_backend", "torch_compile_mode"};

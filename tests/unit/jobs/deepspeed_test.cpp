@@ -116,3 +116,25 @@ TEST_CASE(
   CHECK(scenario_of(head + "precision: bfloat16\n").precision == Word("bf16-master"));
   CHECK(scenario_of(head).precision == Word("fp16-master"));
 }
+
+TEST_CASE("torch's own Adam under DeepSpeed is fused where its arguments say so") {
+  const auto optimizer = [](const std::string& params) {
+    return scenario_of(
+               "{\"zero_optimization\": {\"stage\": 2}, \"optimizer\": {\"type\": "
+               "\"AdamW\", \"params\": {\"torch_adam\": true" +
+               params + "}}}")
+        .optimizer;
+  };
+  CHECK(optimizer("") == Word("adamw-foreach"));
+  CHECK(optimizer(", \"fused\": true") == Word("adamw-fused"));
+}
+
+TEST_CASE("compression that is switched off some levels deep says nothing") {
+  const auto text = [](const std::string& on) {
+    return "{\"zero_optimization\": {\"stage\": 2}, \"compression_training\": "
+           "{\"weight_quantization\": {\"shared_parameters\": {\"enabled\": " +
+           on + "}}, \"layer_reduction\": {\"enabled\": false}}}";
+  };
+  CHECK(scenario_of(text("false")).strategy == Word("zero2"));
+  CHECK(has(refusal(text("true")), "compression_training: training with compression"));
+}

@@ -49,6 +49,45 @@ TEST_CASE("files of no known kind and stepcast's own scenarios are refused with 
   CHECK(test::has(test::refusal("model = \"gpt2\"\ncluster = \"dgx-h100\"\n"), "without --from"));
 }
 
+TEST_CASE("files of programs that are not read are told by their own keys") {
+  const struct {
+    const char* text;
+    const char* program;
+  } rows[] = {
+      {"output_dir: /tmp/x\nbatch_size: 2\nmodel: {_component_: torchtune.models.llama3}\n",
+       "torchtune"},
+      {"trainer: {nnodes: 1, n_gpus_per_node: 8}\ndata: {train_batch_size: 256}\n", "verl"},
+      {"trainer: {train_batch_size: 512, num_train_steps: 9}\nmodel: {type: gpt2}\n", "Levanter"},
+      {"num-layers: 24\nhidden-size: 1024\ntensor-model-parallel-size: 1\n", "Megatron-LM"},
+      {"per_device_batch_size: 12.0\nici_fsdp_parallelism: -1\n", "MaxText"},
+      {"distributed_training: {distributed_world_size: 8}\n", "fairseq"}};
+  for (const auto& row : rows) {
+    CAPTURE(row.text);
+    CHECK(test::has(test::refusal(row.text), std::string("is of ") + row.program +
+                                                 ", whose files are not read; give the strategy"));
+  }
+  CHECK(test::has(test::refusal(rows[1].text), "job:1: trainer.n_gpus_per_node: is of verl"));
+  // A model's sizes in YAML are no config.json.
+  CHECK(test::has(test::refusal("hidden_size: 64\nvocab_size: 10\n"), "of no known kind"));
+}
+
+TEST_CASE("DeepSpeed's JSON may have comments and commas at the end, others' may not") {
+  const Scenario s = test::scenario_of(
+      "{\n  // of \"two\"\n  \"zero_optimization\": {\n    \"stage\": 2, /* not 3 */\n"
+      "    \"reduce_bucket_size\": 5e8, # elements\n  },\n  \"wandb\": {\"team\": "
+      "\"a//b#c,]\"}\n}");
+  CHECK(s.strategy == test::Word("zero2"));
+  CHECK(s.reduce_bucket_size == std::optional<std::int64_t>(500'000'000));
+  const Scenario comma = test::scenario_of("{\"zero_optimization\": {\"stage\": 1,},}");
+  CHECK(comma.strategy == test::Word("zero1"));
+  // A key that is unknown keeps its line.
+  CHECK(test::has(test::refusal("{// a\n/* b\n*/ \"zero_optimization\": {\"stage\": 5}}"),
+                  "job:3: zero_optimization.stage"));
+  CHECK(test::has(test::refusal("{\"distributed_type\": \"NO\", // a\n}"), "not valid JSON"));
+  CHECK(test::has(test::refusal("{\"zero_optimization\": // a\n}"), "not valid JSON"));
+  CHECK(test::has(test::refusal("{\"zero_optimization\": /* a"), "not valid JSON"));
+}
+
 TEST_CASE("a file that says nothing is told what its ending may hold") {
   const auto refusal = [](const std::string& text, const std::string& file) {
     try {

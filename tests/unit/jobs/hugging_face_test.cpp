@@ -171,3 +171,56 @@ TEST_CASE("accelerate's numbers of processes and machines begin at 1") {
             "job:2: num_machines: 0 is not accepted; accepted: a whole number from 1 to "));
   CHECK(scenario_of(ddp + "num_processes: 1\n").gpus == 1);
 }
+
+TEST_CASE("accelerate's types of other devices are refused, old names and SageMaker's too") {
+  for (const char* type :
+       {"TPU", "XLA", "MPS", "DATA_PARALLEL", "MODEL_PARALLEL", "MULTI_NEURON"}) {
+    CHECK(has(refusal(std::string("distributed_type: ") + type + "\nnum_processes: 8\n"),
+              std::string("job:1: distributed_type: ") + type +
+                  " is not simulated; MULTI_GPU, FSDP and DEEPSPEED are"));
+  }
+  CHECK(has(refusal("distributed_type: 'NO'\nuse_mps_device: true\n"), "Apple's GPUs"));
+}
+
+TEST_CASE("the Trainer's fsdp_config says nothing while fsdp is empty, as its dumps have it") {
+  const std::string dump = R"({"output_dir": "o", "per_device_train_batch_size": 4,
+"fsdp": [], "fsdp_min_num_params": 0, "fsdp_transformer_layer_cls_to_wrap": null,
+"fsdp_config": {"min_num_params": 0, "xla": false, "xla_fsdp_v2": false,
+"xla_fsdp_grad_ckpt": false}, "per_gpu_eval_batch_size": null, "adafactor": false,
+"use_cpu": false, "no_cuda": false, "use_mps_device": false, "deepspeed": null})";
+  const Scenario s = scenario_of(dump);
+  CHECK(s.strategy == Word("ddp"));
+  CHECK_FALSE(s.wrap.has_value());
+  CHECK(scenario_of("{\"output_dir\": \"o\", \"fsdp\": [\"full_shard\"], \"fsdp_config\": "
+                    "{\"xla\": false}}")
+            .strategy == Word("fsdp1"));
+}
+
+TEST_CASE("what the Trainer's old arguments mean is not passed over") {
+  const std::string base = "output_dir: o\nper_device_train_batch_size: 8\n";
+  CHECK(has(refusal(base + "use_cpu: true\n"), "job:3: use_cpu: training on CPUs"));
+  CHECK(has(refusal(base + "no_cuda: true\n"), "training on CPUs"));
+  CHECK(has(refusal(base + "adafactor: true\n"), "job:3: adafactor: optimizer adafactor is not"));
+  CHECK(has(refusal(base + "sharded_ddp: zero_dp_2\n"), "FairScale's"));
+}
+
+TEST_CASE("dtypes without autocast stand beside a bf16 or fp16 that says false") {
+  const std::string axolotl = "base_model: x\nmicro_batch_size: 1\nbf16: false\nfp16: false\n";
+  CHECK(scenario_of(axolotl).precision == Word("fp32"));
+  CHECK(scenario_of(axolotl + "bfloat16: true\n").precision == Word("bf16-pure"));
+  CHECK(has(refusal(axolotl + "float16: true\n"), "job:5: float16: fp16 without autocast"));
+  const std::string factory = "model_name_or_path: x\nfinetuning_type: full\n";
+  CHECK(scenario_of(factory + "bf16: true\npure_bf16: false\n").precision == Word("amp-bf16"));
+  CHECK(scenario_of(factory + "pure_bf16: true\n").precision == Word("bf16-pure"));
+  CHECK(has(refusal(axolotl + "bfloat16: true\nfloat16: true\n"), "are both on"));
+}
+
+TEST_CASE("keys that are asked for together may say different things") {
+  const Scenario s = scenario_of(
+      "output_dir: o\ntorch_compile_backend: inductor\ntorch_compile_mode: reduce-overhead\n");
+  CHECK(s.profile == Word("pytorch-compile"));
+  const Scenario leaf = scenario_of(
+      "{\"zero_optimization\": {\"stage\": 3, \"leaf_module\": {\"classes\": [\"A\"], \"names\": "
+      "[\"b\", \"c\"]}}}");
+  CHECK(leaf.leaf_layers == std::optional<bool>(true));
+}

@@ -22,6 +22,20 @@ TEST_CASE("llm-foundry reduces in every micro-batch and prefetches after backwar
   CHECK(s.seq_len == std::optional<std::int64_t>(2048));
 }
 
+TEST_CASE("llm-foundry's amp_fp16 is fp16 under FSDP too") {
+  const auto with = [](const std::string& mixed) {
+    return combined(
+        "max_duration: 1ba\nglobal_train_batch_size: 8\nprecision: amp_fp16\n"
+        "fsdp_config: {sharding_strategy: FULL_SHARD, mixed_precision: " +
+        mixed + "}\n");
+  };
+  CHECK(with("DEFAULT").scenario.precision == Word("fp16-mixed"));
+  const jobs::Combined pure = with("PURE");
+  CHECK(pure.scenario.precision == Word("fp16-mixed"));
+  REQUIRE_FALSE(pure.notes.empty());
+  CHECK(has(pure.notes.back(), "reduced in fp32, not in fp16"));
+}
+
 TEST_CASE("llm-foundry's hybrid shards have their degree, and a run says its GPUs") {
   const Scenario s = scenario_of(
       "name: r\ncompute: {gpus: 32, cluster: c}\nparameters:\n  global_train_batch_size: 64\n"
@@ -111,4 +125,54 @@ TEST_CASE("NeMo's Megatron models say batches and degrees in their own table") {
   CHECK(s.micro_batch == std::optional<std::int64_t>(2));
   CHECK(s.accumulation == std::optional<std::int64_t>(4));  // 64 / (2 x 8)
   CHECK(has(refusal(job("2")), "2 tensor-parallel GPUs"));
+}
+
+TEST_CASE("Lightning's other strategies are refused by name, not taken for DDP") {
+  const auto with = [](const std::string& keys) { return "trainer: {devices: 8, " + keys + "}\n"; };
+  for (const char* name : {"ddp_sharded", "ddp_fully_sharded", "ddp2", "horovod", "xla_fsdp",
+                           "colossalai", "hpu_parallel"}) {
+    CHECK(has(refusal(with(std::string("strategy: ") + name)),
+              std::string("job:1: trainer.strategy: Lightning's ") + name +
+                  " is not simulated; ddp, fsdp and deepspeed are"));
+  }
+  CHECK(scenario_of(with("strategy: ddp_find_unused_parameters_false")).strategy == Word("ddp"));
+  CHECK(scenario_of(with("strategy: ddp_spawn")).strategy == Word("ddp"));
+  CHECK(has(refusal(with("accelerator: hpu")), "training on GPUs alone"));
+}
+
+TEST_CASE("before Lightning 1.5 the strategy stands in accelerator or plugins") {
+  const auto with = [](const std::string& keys) { return "trainer: {gpus: 8, " + keys + "}\n"; };
+  CHECK(scenario_of(with("accelerator: ddp")).strategy == Word("ddp"));
+  CHECK(scenario_of(with("accelerator: dp")).strategy == Word("dp"));
+  CHECK(scenario_of(with("accelerator: gpu")).strategy == Word("ddp"));
+  CHECK(scenario_of(with("accelerator: ddp, plugins: deepspeed_stage_3, amp_backend: native"))
+            .strategy == Word("zero3"));
+  CHECK(scenario_of(with("accelerator: ddp, plugins: [deepspeed_stage_2]")).strategy ==
+        Word("zero2"));
+  CHECK(has(refusal(with("accelerator: ddp, plugins: ddp_sharded")),
+            "job:1: trainer.plugins: Lightning's ddp_sharded is not simulated"));
+}
+
+TEST_CASE("Lightning's devices are a number or a list of GPUs") {
+  const auto gpus = [](const std::string& devices) {
+    return scenario_of("trainer: {strategy: ddp, " + devices + "}\n").gpus_per_node;
+  };
+  CHECK(gpus("devices: 4") == std::optional<std::int64_t>(4));
+  CHECK(gpus("devices: \"4\"") == std::optional<std::int64_t>(4));
+  CHECK(gpus("devices: \"0,1,2\"") == std::optional<std::int64_t>(3));
+  CHECK(gpus("gpus: \"0,\"") == std::optional<std::int64_t>(1));
+  CHECK(gpus("gpus: [0, 1]") == std::optional<std::int64_t>(2));
+  CHECK_FALSE(gpus("devices: auto").has_value());
+  CHECK(has(refusal("trainer: {strategy: ddp, devices: \"a,b\"}\n"), "\"a,b\" is not accepted"));
+}
+
+TEST_CASE("NeMo's distributed optimizer is refused, a flag settles it") {
+  const std::string text =
+      "trainer: {devices: 8, precision: bf16}\nmodel: {micro_batch_size: 2, global_batch_size: 64,"
+      " tensor_model_parallel_size: 1, activations_checkpoint_granularity: full, optim: {name: "
+      "distributed_fused_adam}}\n";
+  CHECK(has(refusal(text), "job:2: model.optim.name: Megatron's distributed optimizer"));
+  const Scenario s = scenario_of(text, flags_of("strategy = \"zero1\"\n"));
+  CHECK(s.strategy == Word("zero1"));
+  CHECK(s.checkpointing == Word("full"));
 }
