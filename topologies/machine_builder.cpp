@@ -82,12 +82,12 @@ int MachineBuilder::nvlinks_of(int gpu) const {
   return found == nvlinks_.end() ? 0 : found->second;
 }
 
-void MachineBuilder::add_nvswitch() {
+void MachineBuilder::add_nvswitch(int links_of_gpu) {
   const Vertex hub = add({}, DeviceKind::nvswitch, 0);
   for (const auto& [index, vertex] : gpus_) {
     Link link;
     link.kind = LinkKind::nvlink;
-    link.count = machine_.gpu.nvlinks;
+    link.count = links_of_gpu > 0 ? links_of_gpu : machine_.gpu.nvlinks;
     link.gbps = machine_.gpu.nvlink_gbps * link.count;
     connect(vertex, hub, link);
     nvlinks_[index] += link.count;

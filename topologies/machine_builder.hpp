@@ -31,7 +31,7 @@ class MachineBuilder {
 
   // The NVSwitches of a machine are one vertex: they are one non-blocking crossbar to the GPUs, and
   // NCCL merges them too. Every GPU joins with all its NVLinks.
-  void add_nvswitch();
+  void add_nvswitch(int links_of_gpu = 0);  // 0: all that a GPU has
   void link_nvlinks(int gpu_a, int gpu_b, int links);
 
   bool has_gpu(int index) const { return gpus_.count(index) > 0; }

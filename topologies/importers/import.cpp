@@ -35,13 +35,42 @@ struct PciId {
 };
 // Device ids of vendor 0x10de, from the PCI ID repository (pci-ids.ucw.cz), for the parts that the
 // catalog has.
-constexpr PciId pci_ids[] = {
-    {0x1db1, "v100-sxm2-16gb"}, {0x1db5, "v100-sxm2-32gb"}, {0x1e02, "titan-rtx"},
-    {0x20b0, "a100-sxm-40gb"},  {0x20b2, "a100-sxm-80gb"},  {0x20f1, "a100-pcie-40gb"},
-    {0x20b5, "a100-pcie-80gb"}, {0x2204, "rtx-3090"},       {0x2330, "h100-sxm"},
-    {0x2331, "h100-pcie"},      {0x2335, "h200"},           {0x2342, "gh200-96gb"},
-    {0x2684, "rtx-4090"},       {0x26b9, "l40s"},           {0x2901, "b200"},
-    {0x2941, "gb200"}};
+constexpr PciId pci_ids[] = {{0x1db1, "v100-sxm2-16gb"},
+                             {0x1db4, "v100-pcie-16gb"},
+                             {0x1db5, "v100-sxm2-32gb"},
+                             {0x1e02, "titan-rtx"},
+                             {0x1eb8, "t4"},
+                             {0x20b0, "a100-sxm-40gb"},
+                             {0x20b2, "a100-sxm-80gb"},
+                             {0x20f1, "a100-pcie-40gb"},
+                             {0x20b5, "a100-pcie-80gb"},
+                             {0x20b7, "a30"},
+                             {0x20f3, "a800-sxm-80gb"},
+                             {0x2204, "rtx-3090"},
+                             {0x2230, "rtx-a6000"},
+                             {0x2235, "a40"},
+                             {0x2236, "a10"},
+                             {0x2237, "a10g"},
+                             {0x2321, "h100-nvl"},
+                             {0x2324, "h800-sxm"},
+                             {0x2329, "h20"},
+                             {0x2330, "h100-sxm"},
+                             {0x2331, "h100-pcie"},
+                             {0x2335, "h200"},
+                             {0x233b, "h200-nvl"},
+                             {0x2342, "gh200-96gb"},
+                             {0x2684, "rtx-4090"},
+                             {0x26b1, "rtx-6000-ada"},
+                             {0x26b5, "l40"},
+                             {0x26b9, "l40s"},
+                             {0x27b8, "l4"},
+                             {0x2901, "b200"},
+                             {0x2941, "gb200"},
+                             {0x2b85, "rtx-5090"},
+                             {0x2bb1, "rtx-pro-6000"},
+                             {0x2bb5, "rtx-pro-6000"},
+                             {0x3182, "b300"},
+                             {0x31c2, "gb300"}};
 
 }  // namespace
 
@@ -84,6 +113,8 @@ void set_host(Device& cpu, const std::string& name) {
   throw not_accepted({"--cpu", 0, ""}, name, host_names());
 }
 
+std::string usual_host(const Gpu& gpu) { return gpu.c2c_links > 0 ? "grace" : "amd"; }
+
 std::string network_of(const std::string& nic_name) {
   const auto starts = [&](const char* prefix) { return nic_name.rfind(prefix, 0) == 0; };
   if (starts("mlx") || starts("ib")) return "infiniband";
@@ -108,7 +139,10 @@ double nic_gbit_of(const ImportOptions& options, const std::string& file, std::s
 }
 
 bool always_linked(const Gpu& gpu) {
-  return gpu.nvlinks > 4 && gpu.full_name.find("PCIe") == std::string::npos;
+  const auto named = [&](const char* word) {
+    return gpu.full_name.find(word) != std::string::npos;
+  };
+  return gpu.nvlinks > 4 && !named("PCIe") && !named(" NVL ");  // H100 NVL, a card
 }
 
 NvlinkLayout nvlink_layout(const ImportOptions& options, const std::string& file, const Gpu& gpu,
@@ -139,11 +173,12 @@ NvlinkLayout nvlink_layout(const ImportOptions& options, const std::string& file
                     gpu.name));
     return NvlinkLayout::none;
   }
-  if (gpu.compute_capability >= 80 && gpus == 8) {
+  const bool tray = gpu.c2c_links > 0 && gpu.compute_capability >= 100;  // of an NVL72 rack
+  if (gpu.compute_capability >= 80 && (gpus == 8 || tray)) {
     notes.push_back(
-        fmt::format("NVLinks are not in the file: assumed all {} of each of the 8 {} "
+        fmt::format("NVLinks are not in the file: assumed all {} of each of the {} {} "
                     "on NVSwitches; --nvlink says otherwise",
-                    gpu.nvlinks, gpu.name));
+                    gpu.nvlinks, gpus, gpu.name));
     return NvlinkLayout::nvswitch;
   }
   if (gpu.compute_capability >= 80 && gpus == 4 && gpu.nvlinks % 3 == 0) {
@@ -160,6 +195,25 @@ NvlinkLayout nvlink_layout(const ImportOptions& options, const std::string& file
 
 }  // namespace importing
 
+namespace {
+
+// A file that begins with XML, or where somebody pasted a prompt or quotes before it: then without
+// those, in the same lines. "": no XML.
+std::string xml_of(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  if (first == std::string::npos) return "";
+  if (text[first] == '<') return text;
+  const std::size_t begin = std::min(text.find("<system"), text.find("<graphs"));
+  if (begin == std::string::npos) return "";
+  std::string xml = text;
+  std::replace_if(
+      xml.begin(), xml.begin() + static_cast<std::ptrdiff_t>(begin),
+      [](char c) { return c != '\n'; }, ' ');
+  return xml;
+}
+
+}  // namespace
+
 Imported import_topology_text(const std::string& text, const std::string& file,
                               const ImportOptions& options) {
   if (!options.cpu.empty()) {
@@ -172,10 +226,9 @@ Imported import_topology_text(const std::string& text, const std::string& file,
                        fmt::format("{} is out of range; accepted: 0 to 100000 Gb/s", gbit));
     }
   }
-  const std::size_t first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
-  const bool xml = first != std::string::npos && text[first] == '<';
+  const std::string xml = xml_of(text);
   Imported imported =
-      xml ? read_nccl_xml_text(text, file, options) : read_smi_text(text, file, options);
+      xml.empty() ? read_smi_text(text, file, options) : read_nccl_xml_text(xml, file, options);
   Machine& machine = imported.machine;
   // By the file's stem: a path in every headline says nothing more; the source has it.
   const std::string stem = std::filesystem::path(file).stem().string();

@@ -51,6 +51,8 @@ std::string gpu_of_pci_id(unsigned device_id);
 std::string gpus_for(int compute_capability);
 // Sets vendor, family and model of a host; `name` is one of host_names() or throws.
 void set_host(Device& cpu, const std::string& name);
+// The host that a GPU comes with, or else the most common one.
+std::string usual_host(const Gpu& gpu);
 // The network class that a NIC's name betrays ("mlx5_0": infiniband, "eth0": ethernet, ...).
 std::string network_of(const std::string& nic_name);
 // Gb/s of NIC `index` of `count`; throws where the list is neither one nor `count` long.

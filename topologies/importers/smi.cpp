@@ -10,8 +10,8 @@
 //   * PIX: below one switch. PXB: below switches that share one. PHB and NODE: on one CPU (a NUMA
 //     node's host bridges are one to NCCL, so the two are the same here). SYS or SOC: on two CPUs.
 //   * NV# hides where two GPUs sit; their affinity columns tell, unless a cell contradicts.
-//   * NV#, the same between all of more than two GPUs and as many as a GPU has: NVSwitch. Else it
-//     is the number of links between the two.
+//   * NV#, the same between all GPUs and more than a GPU has for so many peers: NVSwitch, and # are
+//     a GPU's links to it. Else it is the number of links between the two.
 //
 // How the text becomes a matrix: smi_matrix.cpp. The GPU's model and the NICs' speeds are not in it
 // and must be given. Source: docs/sources.md, NVIDIA driver.
@@ -172,8 +172,8 @@ class MachineOfMatrix {
     int next_gpu = 0;
     int next_nic = 0;
     Device cpu;
-    const std::string host = options_.cpu.empty() ? "amd" : options_.cpu;
-    if (options_.cpu.empty()) {
+    const std::string host = options_.cpu.empty() ? importing::usual_host(gpu_) : options_.cpu;
+    if (options_.cpu.empty() && gpu_.c2c_links == 0) {
       notes_.push_back(
           "the CPU is not in the text: an AMD EPYC host assumed; --cpu says otherwise");
     }
@@ -218,7 +218,7 @@ class MachineOfMatrix {
 
   void add_nvlinks(MachineBuilder& builder) {
     int links = 0;
-    bool equal = gpus_ > 2;
+    bool equal = true;
     bool any = false;
     for (int a = 0; a < gpus_; ++a) {
       for (int b = 0; b < gpus_; ++b) {
@@ -248,16 +248,14 @@ class MachineOfMatrix {
                                    "least {}",
                                    gpu_.name, gpu_.nvlinks, file_, links, links));
     }
-    // As many links between each two as a GPU has in all: every GPU's links go to a switch.
-    if (options_.nvlink == "nvswitch" ||
-        (options_.nvlink.empty() && equal && links * (gpus_ - 1) > gpu_.nvlinks)) {
+    if (options_.nvlink == "nvswitch" || (options_.nvlink.empty() && equal && on_switches(links))) {
       if (links != gpu_.nvlinks) {
         notes_.push_back(
-            fmt::format("NV{} between all GPUs, but {} has {} NVLinks: all of them "
-                        "taken, on NVSwitches",
-                        links, gpu_.name, gpu_.nvlinks));
+            fmt::format("NV{} between all GPUs, but {} has {} NVLinks: the text's {} taken, on "
+                        "NVSwitches",
+                        links, gpu_.name, gpu_.nvlinks, links));
       }
-      builder.add_nvswitch();
+      builder.add_nvswitch(links);
       return;
     }
     for (int a = 0; a < gpus_; ++a) {
@@ -273,6 +271,19 @@ class MachineOfMatrix {
         builder.link_nvlinks(a, b, count);
       }
     }
+  }
+
+  // More links to all peers together than a GPU has: they go to switches. Two GPUs leave that open,
+  // but no board but Grace Hopper's spends all links of a GPU on one peer; bridged cards do.
+  bool on_switches(int links) {
+    if (gpus_ > 2) return links * (gpus_ - 1) > gpu_.nvlinks;
+    if (links < gpu_.nvlinks || !importing::always_linked(gpu_)) return false;
+    if (gpu_.c2c_links > 0 && gpu_.compute_capability < 100) return false;
+    notes_.push_back(
+        fmt::format("NV{} between two {}: taken as two of a machine with NVSwitches; --nvlink "
+                    "all_to_all says otherwise",
+                    links, gpu_.name));
+    return true;
   }
 
   // Without NV# there is no NVLink, unless somebody says so: -mp leaves them out.

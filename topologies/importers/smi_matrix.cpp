@@ -1,6 +1,7 @@
 // Drivers print tabs or blanks, underlined headers, NIC columns by number or by name, affinity
-// columns or none; people paste prompts, quotes, prefixes of launchers ("0: ", "[1,0]<stdout>:")
-// and legends along, and terminals that are too narrow break lines:
+// columns or none; people paste prompts, quotes, prefixes of launchers ("0: ", "[1,0]<stdout>:"),
+// times of logs ("2026-11-30 20:00:00,5 INFO ") and legends along, and terminals that are too
+// narrow break lines:
 //
 //   0:         GPU0    GPU1    NIC0    CPU Affinity    NUMA Affinity   GPU NUMA ID
 //   0: GPU0     X      NV12    PXB     0-31            0               N/A
@@ -87,6 +88,15 @@ Words words_of(std::string line) {
   return words;
 }
 
+// What logs write behind the time.
+bool is_log_word(const std::string& word) {
+  for (const char* known :
+       {"-", "stdout", "stderr", "F", "DEBUG", "INFO", "WARNING", "INFO:", "[INFO]"}) {
+    if (word == known) return true;
+  }
+  return false;
+}
+
 // A launcher's prefix ends with one of these; "" where the word has none.
 std::string label_of(const std::string& word) {
   const std::size_t end = word.find_last_of(":>])");
@@ -151,10 +161,11 @@ class MatrixReader {
       const auto row = static_cast<std::size_t>(column - m_.names.begin());
       if (has_name(words[1]) || is_affinity_title(words[1])) {
         again_ = true;  // the header again, and perhaps the whole matrix below it
+        check_same_columns(words, number);
         return;
       }
       if (!m_.cells[row].empty()) {
-        if (again_) return;
+        if (again_) return check_same_row(row, words, number);
         throw error(number, fmt::format("is a second row of {}; accepted: one row for each column",
                                         m_.names[row]));
       }
@@ -181,10 +192,46 @@ class MatrixReader {
     }
   }
 
+  // The matrix again is that of the same machine, or nobody knows which is meant.
+  InputError other_machine(int number, const std::string& what) const {
+    return error(number, fmt::format("{} than the matrix of line {}: another machine's; accepted: "
+                                     "the matrix of one machine",
+                                     what, m_.header_line));
+  }
+
+  void check_same_columns(const Words& words, int number) const {
+    const auto titles = std::find_if(words.begin(), words.end(), is_affinity_title);
+    const auto columns = static_cast<std::size_t>(titles - words.begin());
+    if (titles == words.end() || columns == m_.names.size() || first_titles_ != m_.names.size()) {
+      return;  // a header of several lines says its columns bit by bit
+    }
+    throw other_machine(number, fmt::format("has {} columns, others", columns));
+  }
+
+  // nvidia-smi topo -mp shows PCIe where -m shows NVLink: that is no difference.
+  void check_same_row(std::size_t row, const Words& words, int number) const {
+    for (std::size_t i = 0; i + 1 < words.size() && i < m_.cells[row].size(); ++i) {
+      const std::optional<SmiCell> cell = parse_cell(words[i + 1]);
+      if (!cell) return;
+      const SmiCell& known = m_.cells[row][i];
+      const bool both = (cell->near == Near::nvlink) == (known.near == Near::nvlink);
+      if (!both || (cell->near == known.near && cell->links == known.links)) continue;
+      throw other_machine(number, fmt::format("says '{}' from {} to {}, something else",
+                                              words[i + 1], m_.names[row], m_.names[i]));
+    }
+  }
+
   // Takes a launcher's prefix off and returns it: "0:", "[1,0]<stdout>:". A legend's "NIC0:" stays.
+  // A log's time goes, too, and is no part of the prefix: every line has another.
   std::string take_prefix(Words& words) const {
     std::string prefix;
+    bool timed = false;
     while (!words.empty()) {
+      if (is_time(words[0]) || (timed && is_log_word(words[0]))) {
+        words.erase(words.begin());
+        timed = true;
+        continue;
+      }
       const std::string label = label_of(words[0]);
       if (label.empty() || has_name(label.substr(0, label.size() - 1))) break;
       prefix += label;
@@ -208,6 +255,7 @@ class MatrixReader {
       m_.names.push_back(word);
       m_.gpu.push_back(is_gpu(word));
     }
+    if (first_titles_ == 0) first_titles_ = m_.names.size();
     if (m_.names.size() > max_columns) {
       throw error(number, fmt::format("has {} columns; accepted: at most {}", m_.names.size(),
                                       max_columns));
@@ -226,6 +274,7 @@ class MatrixReader {
         peer_line_ = row_line_;
         m_ = {};
         row_.reset();
+        first_titles_ = 0;
         rows_begun_ = titles_end_ = false;
         return;
       }
@@ -284,7 +333,8 @@ class MatrixReader {
   const std::string& file_;
   const std::string& others_;
   SmiMatrix m_;
-  std::string prefix_;  // of a launcher, before the header
+  std::string prefix_;            // of a launcher, before the header
+  std::size_t first_titles_ = 0;  // in the header's first line
   bool titles_end_ = false, rows_begun_ = false;
   bool again_ = false;              // the header came twice
   std::optional<std::size_t> row_;  // that cells are added to
