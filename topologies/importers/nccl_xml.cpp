@@ -56,6 +56,10 @@ class Reader {
       throw InputError({path_, 0, ""},
                        "has no element <system>; accepted: an NCCL topology (NCCL_TOPO_DUMP_FILE)");
     }
+    if (const pugi::xml_node second = system.next_sibling("system")) {
+      throw error(second, "",
+                  "is there twice: the file holds several machines; accepted: one node");
+    }
     check_one_host(system);
     partial_ = !system.select_node(".//gpu");
     for (const pugi::xml_node cpu : system.children("cpu")) add_cpu(cpu);
@@ -252,6 +256,16 @@ class Reader {
     if (cpu_nvlinks_ > 0) {
       notes_.push_back("NVLinks between GPUs and CPUs (POWER) are left out: PCIe is taken there");
     }
+    if (graph_.guessed_nvswitch > 0) {
+      notes_.push_back(
+          "NVLinks without tclass lead to devices that are not in the file: NVSwitches taken, as "
+          "NCCL does");
+    }
+    if (graph_.one_sided > 0) {
+      notes_.push_back(
+          fmt::format("{} NVLink connection{} listed by one end alone: taken for both directions",
+                      graph_.one_sided, graph_.one_sided == 1 ? " is" : "s are"));
+    }
     if (unknown_speeds_ > 0) {
       notes_.push_back(
           fmt::format("{} PCIe links have no speed in the file; Gen3 taken, as NCCL "
@@ -284,8 +298,9 @@ class Reader {
   }
 
   int lanes(const pugi::xml_node& pci) {
-    const int said = integer(pci, "link_width", 0, 0, 64);
-    return said > 0 ? said : 16;
+    const int said = integer(pci, "link_width", 0, 0, 255);
+    constexpr int not_known = 255;  // of Linux; with it goes an unknown speed, which is said
+    return said > 0 && said != not_known ? said : 16;
   }
 
   void add_cpu(const pugi::xml_node& cpu) {
@@ -305,7 +320,7 @@ class Reader {
       importing::set_host(device, options_.cpu);
     }
     check_room(cpu);
-    const Vertex vertex = graph_.add_cpu(std::move(device));
+    const Vertex vertex = cpu_ = graph_.add_cpu(std::move(device));
     for (const pugi::xml_node child : cpu.children()) {
       if (std::string_view(child.name()) == "pci") add_pci(child, vertex, 0);
       if (std::string_view(child.name()) == "nic") add_nic(child, vertex, {});
@@ -318,6 +333,8 @@ class Reader {
     if (const pugi::xml_node nic = pci.child("nic")) return add_nic(nic, parent, pci);
     if (partial_ && !pci.child("pci")) {
       const unsigned kind = pci_class(pci);
+      const std::string_view vendor = pci.attribute("vendor").value();
+      if (kind == 0x0300 && vendor.size() > 2 && vendor != "0x10de") return;  // a server's console
       if (kind == 0x0302 || kind == 0x0300) return add_bare_gpu(pci, parent);
       if (kind >> 8 == 0x02) return add_bare_nic(pci, parent);
       if (kind == 0 && gpus_.empty()) {
@@ -368,11 +385,10 @@ class Reader {
   }
 
   void add_gpu(const pugi::xml_node& gpu, const pugi::xml_node& pci, Vertex parent) {
-    const int sm = integer(gpu, "sm", 0, 0, 10000);
+    int sm = integer(gpu, "sm", 0, 0, 10000);
+    if (!named_ && gpus_.empty()) name_gpu(sm, pci);
+    if (sm == 0 && named_) sm = machine_.gpu.compute_capability;
     if (sm == 0) throw error(gpu, "sm", "is missing; accepted: a compute capability such as 80");
-    if (!named_) {
-      if (gpus_.empty()) name_gpu(sm, pci);
-    }
     if (sm != machine_.gpu.compute_capability) {
       throw error(gpu, "sm",
                   fmt::format("is {}; accepted: {} as {} has, all GPUs of a machine being alike",
@@ -387,12 +403,17 @@ class Reader {
     for (const pugi::xml_node nvlink : gpu.children("nvlink")) {
       const std::string_view kind = nvlink.attribute("tclass").value();
       if (kind == "0x068001") ++cpu_nvlinks_;
+      using Far = importing::NcclXmlGraph::FarEnd;
       graph_.add_nvlinks(vertex, nvlink.attribute("target").value(),
-                         integer(nvlink, "count", 1, 1, 1024), kind.substr(0, 8) == "0x068000");
+                         integer(nvlink, "count", 1, 1, 1024),
+                         kind.empty()                      ? Far::unknown
+                         : kind.substr(0, 8) == "0x068000" ? Far::nvswitch
+                                                           : Far::device);
     }
     for (const pugi::xml_node c2c : gpu.children("c2c")) {
       const int count = integer(c2c, "count", 1, 1, 1024);
-      graph_.add_c2c(vertex, parent, count, number(c2c, "bw", 0, 0, 1e9) * count / 1000);
+      // Its PCIe may come by a switch, as that of a NIC does (GB300); C2C goes to the CPU itself.
+      graph_.add_c2c(vertex, cpu_, count, number(c2c, "bw", 0, 0, 1e9) * count / 1000);
     }
   }
 
@@ -426,6 +447,7 @@ class Reader {
   const std::string& path_;
   const std::string& text_;
   const ImportOptions& options_;
+  Vertex cpu_ = 0;  // whose devices are read
   bool named_ = false;
   bool partial_ = false;  // no <gpu>: only CPUs and PCI devices
   std::string bare_nic_network_;

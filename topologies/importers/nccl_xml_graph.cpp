@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "base/letters.hpp"
 #include "topologies/link_rates.hpp"
@@ -79,8 +81,8 @@ void NcclXmlGraph::add_c2c(Vertex gpu, Vertex cpu, int count, double gbps) {
   boost::add_edge(gpu, cpu, link, machine.graph);
 }
 
-void NcclXmlGraph::add_nvlinks(Vertex gpu, const std::string& target, int count, bool to_switch) {
-  nvlinks_.push_back({gpu, target, count, to_switch});
+void NcclXmlGraph::add_nvlinks(Vertex gpu, const std::string& target, int count, FarEnd far_end) {
+  nvlinks_.push_back({gpu, target, count, far_end});
 }
 
 void NcclXmlGraph::add_nvswitch() {
@@ -131,14 +133,25 @@ void NcclXmlGraph::connect_nvlink(Vertex a, Vertex b, int count) {
 
 void NcclXmlGraph::join_nvlinks() {
   std::map<Vertex, int> to_switch;
+  std::set<std::pair<Vertex, Vertex>> listed;
+  const auto far_gpu = [&](const NvlinkEnd& end) {
+    return end.far_end == FarEnd::nvswitch ? of_bus_.end() : of_bus_.find(bus_key(end.target));
+  };
   for (const NvlinkEnd& end : nvlinks_) {
-    if (end.to_switch) {
+    if (const auto peer = far_gpu(end); peer != of_bus_.end())
+      listed.insert({end.gpu, peer->second});
+  }
+  for (const NvlinkEnd& end : nvlinks_) {
+    const auto peer = far_gpu(end);
+    if (peer == of_bus_.end()) {
+      if (end.far_end == FarEnd::device) continue;  // a GPU that takes no part, or a CPU of POWER
       to_switch[end.gpu] += end.count;
+      guessed_nvswitch += end.far_end == FarEnd::unknown ? 1 : 0;
       continue;
     }
-    const auto peer = of_bus_.find(bus_key(end.target));
-    if (peer == of_bus_.end()) continue;   // a GPU that takes no part, or a CPU of POWER
-    if (end.gpu > peer->second) continue;  // both ends list the link: once
+    const bool both = listed.count({peer->second, end.gpu}) > 0;
+    if (both && end.gpu > peer->second) continue;  // both ends list the link: once
+    one_sided += both ? 0 : 1;
     connect_nvlink(end.gpu, peer->second, end.count);
   }
   if (to_switch.empty()) return;

@@ -27,11 +27,15 @@ class NcclXmlGraph {
   Vertex add_virtual_nic(Device device, Vertex cpu);  // nothing between it and the CPU
   void add_c2c(Vertex gpu, Vertex cpu, int count, double gbps);
 
-  // `target`: the bus id of the other end.
-  void add_nvlinks(Vertex gpu, const std::string& target, int count, bool to_switch);
+  // `target`: the bus id of the other end. `unknown`: a GPU if the file has it, else an NVSwitch.
+  enum class FarEnd { device, nvswitch, unknown };
+  void add_nvlinks(Vertex gpu, const std::string& target, int count, FarEnd far_end);
   // Of GPUs whose NVLinks the file does not have.
   void add_nvswitch();
   void add_nvlinks_between_all();
+
+  int guessed_nvswitch = 0;  // NVLinks that were taken to lead to NVSwitches
+  int one_sided = 0;         // pairs of GPUs of which one alone lists their NVLinks
 
   // Joins NVLinks and CPUs, numbers the devices.
   void finish();
@@ -48,7 +52,7 @@ class NcclXmlGraph {
     Vertex gpu;
     std::string target;
     int count;
-    bool to_switch;
+    FarEnd far_end;
   };
   std::vector<NvlinkEnd> nvlinks_;
   std::map<std::string, Vertex> of_bus_;

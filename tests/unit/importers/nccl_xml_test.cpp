@@ -197,3 +197,103 @@ TEST_CASE("a file cut anywhere is an error or a smaller machine, never a crash")
   }
   CHECK(message(text) == "accepted");
 }
+
+namespace {
+
+Imported imported(const std::string& text) {
+  ImportOptions options;
+  options.gpu_required = false;
+  return import_topology_text(text, "x", options);
+}
+
+int nvlinks(const Machine& m, std::size_t a, DeviceKind to) {
+  int links = 0;
+  for (const auto edge : boost::make_iterator_range(boost::out_edges(m.gpus.at(a), m.graph))) {
+    const bool there = m.graph[boost::target(edge, m.graph)].kind == to;
+    if (there && m.graph[edge].kind == LinkKind::nvlink) links += m.graph[edge].count;
+  }
+  return links;
+}
+
+}  // namespace
+
+TEST_CASE("C2C goes from the GPU to the CPU, also where its PCIe comes by a switch") {
+  // GB300: the GPU and its NIC are below the NIC's own switch.
+  const std::string below =
+      "  <pci busid=\"0000:01:00.0\" class=\"0x060400\" link_speed=\"32.0 GT/s PCIe\" "
+      "link_width=\"16\">\n" +
+      gpu("0000:02:00.0", "dev=\"0\" sm=\"90\"", "<c2c bw=\"44712\" count=\"10\"/>") + "  </pci>\n";
+  const Machine m =
+      imported("<system>\n<cpu numaid=\"0\" arch=\"arm64\">\n" + below + tail).machine;
+  int found = 0;
+  for (const auto edge : boost::make_iterator_range(boost::out_edges(m.gpus.at(0), m.graph))) {
+    if (m.graph[edge].kind != LinkKind::c2c) continue;
+    ++found;
+    CHECK(m.graph[boost::target(edge, m.graph)].kind == DeviceKind::cpu);
+    CHECK(m.graph[edge].gbps == doctest::Approx(447.12));  // 10 of 44,712 MB/s
+  }
+  CHECK(found == 1);
+}
+
+TEST_CASE("several machines in one file are refused, with the line of the second") {
+  const std::string one = head + gpu("a", "dev=\"0\" sm=\"80\"") + tail;
+  CHECK(contains(message(one + one),
+                 ".xml:8: system: is there twice: the file holds several machines; accepted: one"));
+}
+
+TEST_CASE("XML behind a prompt or within quotes is read, and errors keep their lines") {
+  const std::string one = head + gpu("a", "dev=\"0\" sm=\"80\"") + tail;
+  for (const std::string before : {"```xml\n", "$ cat topo.xml\n", "node1:7:7 [0] NCCL INFO x\n"}) {
+    CAPTURE(before);
+    CHECK(imported(before + one + "```\n").machine.gpus.size() == 1);
+    const std::string wrong = before + head + gpu("a", "dev=\"0\" sm=\"many\"") + tail;
+    CHECK_THROWS_WITH_AS(imported(wrong), "x:5: gpu.sm: \"many\" is not a number from 0 to 10000",
+                         InputError);
+  }
+}
+
+TEST_CASE("an NVLink without tclass leads to the GPU it names, or else to NVSwitches, as in NCCL") {
+  const auto linked = [](const std::string& of_first, const std::string& of_second) {
+    return imported(head + gpu("0000:01:00.0", "dev=\"0\" sm=\"90\"", of_first) +
+                    gpu("0000:02:00.0", "dev=\"1\" sm=\"90\"", of_second) + tail);
+  };
+  const Imported peers = linked("<nvlink target=\"0000:02:00.0\" count=\"4\"/>",
+                                "<nvlink target=\"0000:01:00.0\" count=\"4\"/>");
+  CHECK(nvlinks(peers.machine, 0, DeviceKind::gpu) == 4);
+  CHECK_FALSE(peers.machine.has_nvswitch());
+  CHECK(peers.notes.empty());
+  const std::string out = "<nvlink target=\"fffffff:ff:ff.0\" count=\"18\"/>";
+  const Imported switched = linked(out, out);
+  CHECK(nvlinks(switched.machine, 0, DeviceKind::nvswitch) == 18);
+  CHECK(nvlinks(switched.machine, 1, DeviceKind::nvswitch) == 18);
+  REQUIRE(switched.notes.size() == 1);
+  CHECK(contains(switched.notes[0], "NVLinks without tclass"));
+  // A GPU that takes no part is no switch.
+  const std::string absent = "<nvlink target=\"0000:09:00.0\" count=\"4\" tclass=\"0x030200\"/>";
+  CHECK_FALSE(linked(absent, absent).machine.has_nvswitch());
+}
+
+TEST_CASE("an NVLink that one end alone lists is there, and that is said") {
+  const std::string to_first = "<nvlink target=\"0000:01:00.0\" count=\"4\" tclass=\"0x030200\"/>";
+  const Imported in = imported(head + gpu("0000:01:00.0", "dev=\"0\" sm=\"86\"") +
+                               gpu("0000:02:00.0", "dev=\"1\" sm=\"86\"", to_first) + tail);
+  CHECK(nvlinks(in.machine, 0, DeviceKind::gpu) == 4);
+  REQUIRE(in.notes.size() == 1);
+  CHECK(in.notes[0] == "1 NVLink connection is listed by one end alone: taken for both directions");
+}
+
+TEST_CASE("a compute capability that is missing is that of the GPU by its PCI id or its name") {
+  const std::string text =
+      head +
+      "    <pci busid=\"0000:01:00.0\" device=\"0x2329\" link_speed=\"32.0 GT/s PCIe\" "
+      "link_width=\"255\">\n      <gpu dev=\"0\"/>\n    </pci>\n" +
+      tail;
+  const Imported in = imported(text);
+  CHECK(in.machine.gpu.name == "h20");
+  CHECK(in.machine.gpu.compute_capability == 90);
+  for (const auto edge :
+       boost::make_iterator_range(boost::out_edges(in.machine.gpus.at(0), in.machine.graph))) {
+    CHECK(in.machine.graph[edge].pcie_width == 16);  // 255 lanes are Linux's word for not known
+  }
+  CHECK(message(head + gpu("a", "dev=\"0\"") + tail, "h100-sxm") == "accepted");
+}
