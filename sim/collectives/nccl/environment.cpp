@@ -36,8 +36,10 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
+// "NVLSTree" and, as the tuner plugin's file spells it, "nvls_tree".
 template <typename Enum>
-int find_name(const std::string& name, int count) {
+int find_name(std::string name, int count) {
+  name.erase(std::remove(name.begin(), name.end(), '_'), name.end());
   for (int i = 0; i < count; ++i) {
     if (same_letters(to_string(static_cast<Enum>(i)), name)) return i;
   }
@@ -108,16 +110,21 @@ int number(const std::string& value, int least, int most, const Where& where) {
   return static_cast<int>(n);
 }
 
-// Names, or the numbers of NCCL before 2.5.
+// Names, or the numbers of NCCL before 2.5; it takes what is above 4 for SYS, too.
 PathType level(const std::string& value, const Where& where) {
   constexpr PathType old[] = {PathType::loc, PathType::pix, PathType::pxb, PathType::phb,
                               PathType::sys};
-  if (value.size() == 1 && value[0] >= '0' && value[0] <= '4') return old[value[0] - '0'];
-  for (const PathType type : {PathType::loc, PathType::nvl, PathType::pix, PathType::pxb,
-                              PathType::pxn, PathType::phb, PathType::sys}) {
-    if (same_letters(value, to_string(type))) return type;
+  if (value.size() == 1 && value[0] >= '0' && value[0] <= '9') {
+    return old[std::min(value[0] - '0', 4)];
   }
-  throw not_accepted(where, value, {"LOC", "NVL", "PIX", "PXB", "PXN", "PHB", "SYS"});
+  std::vector<std::string> names;
+  for (int t = 0; t <= static_cast<int>(PathType::sys); ++t) {
+    const auto type = static_cast<PathType>(t);
+    names.emplace_back(to_string(type));
+    if (same_letters(value, names.back())) return type;
+  }
+  names.emplace_back("0 to 4");
+  throw not_accepted(where, value, names);
 }
 
 const std::vector<std::string>& known_names() {
@@ -133,6 +140,8 @@ const std::vector<std::string>& known_names() {
 
 void Environment::set(std::string name, const std::string& value, const Where& where) {
   if (name.rfind("NCCL_", 0) != 0) name = "NCCL_" + name;
+  if (name == "NCCL_MIN_NRINGS") name = "NCCL_MIN_NCHANNELS";  // names of NCCL before 2.5
+  if (name == "NCCL_MAX_NRINGS") name = "NCCL_MAX_NCHANNELS";
   const Where at{where.file, where.line, name};
   const auto at_least = [](int& slot, int n) { slot = std::max(slot, n); };
   const auto at_most = [](int& slot, int n) { slot = slot == 0 ? n : std::min(slot, n); };
@@ -142,8 +151,9 @@ void Environment::set(std::string name, const std::string& value, const Where& w
     set_masks<NcclProtocol>(value, protocol_count, tuner.protocols, at);
     tuner.protocols_said = true;
   } else if (name == "NCCL_MIN_NCHANNELS" || name == "NCCL_MIN_CTAS") {
-    at_least(tuner.min_channels, number(value, 1, 64, at));
-    if (name == "NCCL_MIN_CTAS") at_least(tuner.min_nvls_channels, tuner.min_channels);
+    const int least = number(value, 1, 64, at);
+    at_least(tuner.min_channels, least);
+    if (name == "NCCL_MIN_CTAS") at_least(tuner.min_nvls_channels, least);
   } else if (name == "NCCL_MAX_NCHANNELS" || name == "NCCL_MAX_CTAS") {
     const int most = number(value, 1, 64, at);
     at_most(tuner.max_channels, most);
@@ -182,7 +192,10 @@ void Environment::set_all(const std::string& text, const Where& where) {
                                           "NCCL_ALGO=Ring",
                                           word.substr(0, 80)));
     }
-    set(word.substr(0, equals), word.substr(equals + 1), where);
+    std::string value = word.substr(equals + 1);
+    const bool quoted = value.size() > 1 && (value[0] == '"' || value[0] == '\'');
+    if (quoted && value.back() == value[0]) value = value.substr(1, value.size() - 2);
+    set(word.substr(0, equals), value, where);
   }
 }
 
@@ -228,6 +241,9 @@ std::vector<TunerRow> parse_tuner_csv(const std::string& text, const std::string
     row.channels = static_cast<int>(std::min<std::int64_t>(integer(5), 64));
     row.nodes = static_cast<int>(std::min<std::int64_t>(integer(6), 1 << 30));
     row.ranks = static_cast<int>(std::min<std::int64_t>(integer(7), 1 << 30));
+    // Calls are costed one at a time and from buffers that nobody registered.
+    row.for_one_call = cells.size() < 9 || integer(8) == -1 || integer(8) == 1;
+    row.for_plain_buffers = cells.size() < 10 || integer(9) < 1;
     rows.push_back(row);
   }
   return rows;

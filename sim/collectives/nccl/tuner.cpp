@@ -32,13 +32,18 @@ std::string variable(const char* name, std::uint32_t mask, int count) {
   return std::string(name) + "=" + (names.empty() ? "none" : names);
 }
 
-// Algorithms and protocols in NCCL's order, but those that the call's type or reduction rules out.
+// What the call's type or reduction rules out.
+bool may_run(NcclAlgorithm a, bool nvls, bool pat) {
+  if (a == NcclAlgorithm::nvls || a == NcclAlgorithm::nvls_tree) return nvls;
+  return a != NcclAlgorithm::pat || pat;
+}
+
+// Algorithms and protocols in NCCL's order, but those that the call rules out.
 template <typename Visit>
 void each_pair(bool nvls, bool pat, Visit visit) {
   for (int ai = 0; ai < algorithm_count; ++ai) {
     const auto a = static_cast<NcclAlgorithm>(ai);
-    if ((a == NcclAlgorithm::nvls || a == NcclAlgorithm::nvls_tree) && !nvls) continue;
-    if (a == NcclAlgorithm::pat && !pat) continue;
+    if (!may_run(a, nvls, pat)) continue;
     for (int pi = 0; pi < protocol_count; ++pi) visit(a, static_cast<NcclProtocol>(pi));
   }
 }
@@ -109,14 +114,16 @@ std::optional<double> Tuner::time_us(CollectiveKind f, NcclAlgorithm a, NcclProt
   return time;
 }
 
-// The first row that matches, as NCCL's example plugin takes it.
-const TunerRow* Tuner::row_for(CollectiveKind f, std::int64_t bytes) const {
+// The first row that matches and can run, as NCCL's example plugin takes it.
+const TunerRow* Tuner::row_for(CollectiveKind f, std::int64_t bytes, bool nvls, bool pat) const {
   for (const TunerRow& row : comm_.settings.rows) {
     if (row.function != static_cast<int>(f)) continue;
+    if (!row.for_one_call || !row.for_plain_buffers) continue;
     if (bytes < row.min_bytes || (row.max_bytes >= 0 && bytes > row.max_bytes)) continue;
     if (row.nodes >= 0 && row.nodes != comm_.nodes) continue;
     if (row.ranks >= 0 && row.ranks != comm_.ranks) continue;
-    return &row;
+    if (!may_run(row.algorithm, nvls, pat)) continue;
+    if (model_.at(f, row.algorithm, row.protocol).bandwidth_gbps > 0) return &row;
   }
   return nullptr;
 }
@@ -138,15 +145,11 @@ Choice Tuner::choose(CollectiveKind f, std::int64_t bytes, Dtype dtype, Reductio
   if (!found) {
     throw nothing_left(constants_, comm_, search_, f, nvls, pat);
   }
-  const TunerRow* row = row_for(f, bytes);
-  if (row != nullptr && (row->algorithm != best.algorithm || row->protocol != best.protocol)) {
-    if (const auto time = time_us(f, row->algorithm, row->protocol, bytes, dtype)) {
-      best.algorithm = row->algorithm;
-      best.protocol = row->protocol;
-      best.time_us = *time;
-    } else {
-      row = nullptr;  // the plugin may not bring back what cannot run
-    }
+  const TunerRow* row = row_for(f, bytes, nvls, pat);
+  if (row != nullptr) {
+    best.algorithm = row->algorithm;
+    best.protocol = row->protocol;
+    best.time_us = *time_us(f, row->algorithm, row->protocol, bytes, dtype);
   }
   best.launch = launch_of(comm_, search_, f, best.algorithm, best.protocol, bytes);
   if (row != nullptr && row->channels > 0) {

@@ -41,7 +41,7 @@ class Tuner {
   int channels() const { return channels_; }
 
  private:
-  const TunerRow* row_for(CollectiveKind f, std::int64_t bytes) const;
+  const TunerRow* row_for(CollectiveKind f, std::int64_t bytes, bool nvls, bool pat) const;
   double correction(NcclAlgorithm a, NcclProtocol p, std::int64_t bytes) const;
 
   const Constants& constants_;

@@ -97,6 +97,8 @@ struct TunerRow {
   std::int64_t min_bytes = 0, max_bytes = -1;
   NcclAlgorithm algorithm = NcclAlgorithm::ring;
   NcclProtocol protocol = NcclProtocol::simple;
+  bool for_one_call = true;       // not for several calls in one group (numPipeOps)
+  bool for_plain_buffers = true;  // not for registered ones (regBuff)
   int channels = -1, nodes = -1, ranks = -1;
 };
 

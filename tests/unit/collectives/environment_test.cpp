@@ -129,6 +129,62 @@ TEST_CASE("a tuner plugin's row is taken where it matches and can run") {
   CHECK(choice(1 << 20, 2).channels > 2);  // the row is for one node
 }
 
+TEST_CASE(
+    "the names of the tuner plugin's own examples are read, rows of other calls passed over") {
+  // The plugin's README writes nvls_tree and collnet_direct.
+  const auto rows = nccl::parse_tuner_csv(
+      "allreduce,0,1048576,nvls_tree,simple,-1,-1,-1\nallreduce,0,-1,collnet_direct,simple,-1,-1,-"
+      "1\n",
+      "t.csv");
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].algorithm == NcclAlgorithm::nvls_tree);
+  CHECK(rows[1].algorithm == NcclAlgorithm::collnet_direct);
+  // numPipeOps 4 and regBuff 1 are for groups of calls and for registered buffers; 1 and 0 are not.
+  const auto algorithm = [](const std::string& first) {
+    CollectiveOptions options;
+    options.environment.tuner.rows =
+        nccl::parse_tuner_csv(first + "\nallreduce,0,-1,tree,simple,-1,-1,-1,1,0\n", "t.csv");
+    return cost_of(options, "dgx-a100", 1, CollectiveKind::all_reduce, 1 << 20).choice.algorithm;
+  };
+  CHECK(algorithm("allreduce,0,-1,ring,ll,-1,-1,-1,-1,-1") == NcclAlgorithm::ring);
+  CHECK(algorithm("allreduce,0,-1,ring,ll,-1,-1,-1,4,-1") == NcclAlgorithm::tree);
+  CHECK(algorithm("allreduce,0,-1,ring,ll,-1,-1,-1,-1,1") == NcclAlgorithm::tree);
+}
+
+TEST_CASE("a row of the tuner plugin that cannot run makes way for the next that matches") {
+  // A100 has no NVLS; on H100 it sums fp32 and has no maximum of it.
+  const auto algorithm = [](const char* machine, Reduction reduction) {
+    CollectiveOptions options;
+    options.environment.tuner.rows = nccl::parse_tuner_csv(
+        "allreduce,0,-1,nvls,simple,-1,-1,-1\nallreduce,0,-1,tree,simple,-1,-1,-1\n", "t.csv");
+    return cost_of(options, machine, 1, CollectiveKind::all_reduce, 1 << 20, reduction)
+        .choice.algorithm;
+  };
+  CHECK(algorithm("dgx-a100", Reduction::sum) == NcclAlgorithm::tree);
+  CHECK(algorithm("dgx-h100", Reduction::sum) == NcclAlgorithm::nvls);
+  CHECK(algorithm("dgx-h100", Reduction::max) == NcclAlgorithm::tree);
+}
+
+TEST_CASE("old names and numbers of variables mean what NCCL takes them for") {
+  const auto environment = [](const char* variables) {
+    nccl::Environment out;
+    out.set_all(variables, flag);
+    return out;
+  };
+  CHECK(environment("NCCL_P2P_LEVEL=2").paths.peer_level == nccl::PathType::pxb);
+  CHECK(environment("NCCL_P2P_LEVEL=5").paths.peer_level == nccl::PathType::sys);
+  CHECK(environment("NCCL_P2P_LEVEL=nvb").paths.peer_level == nccl::PathType::nvb);
+  CHECK(environment("NCCL_NET_GDR_LEVEL=P2C").paths.gdr_level == nccl::PathType::p2c);
+  // Quotes are a shell's.
+  CHECK(environment("NCCL_ALGO=\"^tree\" NCCL_PROTO='LL'").tuner.algorithms ==
+        environment("NCCL_ALGO=^tree").tuner.algorithms);
+  CHECK(environment("NCCL_MAX_NRINGS=4").tuner.max_channels == 4);
+  CHECK(environment("NCCL_MIN_NRINGS=8").tuner.min_channels == 8);
+  // CTAs count for NVLS, channels do not, whichever is said first.
+  CHECK(environment("NCCL_MIN_NCHANNELS=16 NCCL_MIN_CTAS=4").tuner.min_nvls_channels == 4);
+  CHECK(environment("NCCL_MIN_CTAS=4 NCCL_MIN_NCHANNELS=16").tuner.min_nvls_channels == 4);
+}
+
 TEST_CASE("wrong variables are refused, and so are those the model does not know") {
   CHECK(contains(refusal("NCCL_ALGO"), "NAME=VALUE"));
   CHECK(contains(refusal("NCCL_ALGO=Rin"), "did you mean 'Ring'"));
