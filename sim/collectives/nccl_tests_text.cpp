@@ -9,6 +9,8 @@
 // one half. So the row is read from both ends: two whole numbers and a type name mark its start,
 // what follows is redop (a word), root (a number too many), and halves of 4 or 8.
 //
+// The first versions, up to 2018, print times in ms; their header says "bytes N ... res".
+//
 // A log that was cut within a row may leave what reads as another row: a time as the root, algbw as
 // the time. So a row's time and algbw must make its size, within their digits, and a row has as
 // many halves as the header says and the other rows of its test have; what does not is broken, and
@@ -73,13 +75,14 @@ double last_digit(const std::string& word) {
   return std::pow(10.0, static_cast<double>(std::clamp(power, -400L, 400L)) - decimals);
 }
 
-// Whether so many bytes in this time are this bandwidth. N/A agrees with everything.
-bool agrees(std::int64_t size, const std::string& time, const std::string& algbw,
+// Whether so many bytes in this time, in units of `unit_us`, are this bandwidth. N/A agrees with
+// everything.
+bool agrees(std::int64_t size, const std::string& time, double unit_us, const std::string& algbw,
             const Half& half) {
   if (std::isnan(half.time_us) || std::isnan(half.algbw)) return true;
   if (!(half.time_us > 0)) return size == 0;
   const double kb = static_cast<double>(size) / 1000;
-  const double digit = last_digit(time);
+  const double digit = unit_us * last_digit(time);
   const double least = kb / (half.time_us + digit);
   const double most =
       half.time_us > digit ? kb / (half.time_us - digit) : std::numeric_limits<double>::infinity();
@@ -87,11 +90,20 @@ bool agrees(std::int64_t size, const std::string& time, const std::string& algbw
   return half.algbw >= 0.999 * least - slack && half.algbw <= 1.001 * most + slack;
 }
 
-bool read_half(const Words& words, std::size_t at, std::int64_t size, Half* half) {
+bool read_half(const Words& words, std::size_t at, std::int64_t size, double unit_us, Half* half) {
   double wrong = 0;
-  return number(words[at], &half->time_us) && number(words[at + 1], &half->algbw) &&
-         number(words[at + 2], &half->busbw) && number(words[at + 3], &wrong) &&
-         agrees(size, words[at], words[at + 1], *half);
+  const bool numbers = number(words[at], &half->time_us) && number(words[at + 1], &half->algbw) &&
+                       number(words[at + 2], &half->busbw) && number(words[at + 3], &wrong);
+  half->time_us *= unit_us;
+  return numbers && agrees(size, words[at], unit_us, words[at + 1], *half);
+}
+
+// In-place-only rows of a header with both halves leave the columns of the first blank, more blanks
+// than there are anywhere else. That is no row that was cut behind its first half.
+bool first_half_blank(const std::string& line) {
+  constexpr std::size_t of_a_half = 26;  // "   1.60    0.00    0.00      0"
+  const std::size_t start = line.find_first_not_of(" \t");
+  return start != std::string::npos && line.find(std::string(of_a_half, ' '), start) < line.size();
 }
 
 // Index of the size, or words.size(): it is no row.
@@ -134,13 +146,13 @@ class Reader {
     Row row;
     const std::size_t at = start_of_row(words, &row);
     if (at < words.size()) {
-      take_row(words, at, row);
+      take_row(words, at, row, first_half_blank(line));
     } else {
       take_other(line, words);
     }
   }
 
-  void take_row(const Words& words, std::size_t at, Row& row) {
+  void take_row(const Words& words, std::size_t at, Row& row, bool second_half_alone) {
     if (!complete(words, at, &row)) {
       if (run_.broken_rows++ == 0) run_.first_broken = number_;
       return;
@@ -150,7 +162,7 @@ class Reader {
     }
     if (run_.line == 0) run_.line = number_;
     run_.rows.push_back(row);
-    halves_.push_back(row_halves_);
+    halves_.push_back(second_half_alone && row_halves_ == 1 ? 2 : row_halves_);
     lines_.push_back(number_);
   }
 
@@ -172,8 +184,8 @@ class Reader {
     }
     if (rest.size() != half && rest.size() != 2 * half) return false;
     row_halves_ = rest.size() / half;
-    if (row_halves_ == 2 && !read_half(rest, 0, row->size, &row->out)) return false;
-    return read_half(rest, rest.size() - half, row->size, &row->in);
+    if (row_halves_ == 2 && !read_half(rest, 0, row->size, unit_us_, &row->out)) return false;
+    return read_half(rest, rest.size() - half, row->size, unit_us_, &row->in);
   }
 
   // Rows of one half among rows of two: cut behind the first.
@@ -194,7 +206,7 @@ class Reader {
   }
 
   void take_other(const std::string& line, const Words& words) {
-    if (line.find("cputime") != std::string::npos) {
+    if (has(words, "cputime") && has(words, "algbw")) {
       throw InputError({file_, number_, ""},
                        "holds CPU launch times (nccl-tests -C 1), not what a collective takes; "
                        "accepted: a run without -C");
@@ -207,6 +219,7 @@ class Reader {
         begin_run();
         if (header) {
           per_iteration_ = has(words, "i_min");
+          unit_us_ = has(words, "bytes") && has(words, "N") && has(words, "res") ? 1000 : 1;
           header_halves_ = std::count(words.begin(), words.end(), "busbw") == 2 ? 2 : 1;
         }
       }
@@ -231,6 +244,7 @@ class Reader {
     run_.operation = upcoming_;
     upcoming_ = nullptr;
     per_iteration_ = false;
+    unit_us_ = 1;
     header_halves_ = 1;
     halves_.clear();
     lines_.clear();
@@ -283,6 +297,7 @@ class Reader {
   int broken_line_ = 0;  // the first of the file
   std::size_t all_rows_ = 0;
   bool per_iteration_ = false;
+  double unit_us_ = 1;                              // of times
   std::size_t header_halves_ = 1, row_halves_ = 1;  // of the header, of the row just read
   Run run_;
   std::vector<std::size_t> halves_;  // of each of its rows

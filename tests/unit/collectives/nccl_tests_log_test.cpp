@@ -260,6 +260,49 @@ TEST_CASE("an in-place-only row fills the in-place half, a cut row is skipped an
   CHECK(contains(log.notes[0], "1 broken result row skipped, the first in line 3"));
 }
 
+TEST_CASE("in-place-only rows of a header with both halves are whole, rows cut in half are not") {
+  const std::string head =
+      "all_reduce_perf\n#  size  count  type  redop  root  time  algbw  busbw  #wrong  time  algbw "
+      " "
+      "busbw  #wrong\n";
+  const std::string blank(33, ' ');
+  const std::string start = "     1048576        262144     float     sum      -1";
+  const std::string half = "    50.50   20.76   38.93      0";
+  const NcclTestsHints hints = {.ranks = 16, .nodes = 2};
+  const NcclTestsLog log = read_nccl_tests_log(head + start + blank + half + "\n", "x", hints)[0];
+  REQUIRE(log.rows.size() == 1);
+  CHECK(log.rows[0].out_of_place_us == 0);
+  CHECK(log.rows[0].in_place_us == 50.50);
+  CHECK(log.notes.empty());
+  CHECK(contains(refusal(head + start + half + "\n", "x", hints), "is a broken result row"));
+}
+
+TEST_CASE("the first versions print ms: 33,554,432 B in 1.638 ms are 20.48 GB/s") {
+  const std::string text =
+      "nThread 1 nGpus 2 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20\n"
+      "# NCCL Tests compiled with NCCL 2.0\n# Using devices\n"
+      "#   Rank  0 on  node0 device  0 [0x06] Tesla P100-SXM2-16GB\n"
+      "#   Rank  1 on  node0 device  1 [0x07] Tesla P100-SXM2-16GB\n"
+      "#      bytes             N    type      op     time  algbw  busbw      res     time  algbw  "
+      "busbw      res\n"
+      "    33554432       8388608   float     sum    1.638   20.48  20.48    0e+00    1.640   "
+      "20.46  "
+      "20.46    0e+00\n";
+  const NcclTestsLog log = read_nccl_tests_log(text, "all_reduce.log", {}).at(0);
+  CHECK(log.op == CollectiveKind::all_reduce);
+  CHECK(log.ranks == 2);
+  CHECK(log.nodes == 1);
+  REQUIRE(log.rows.size() == 1);
+  CHECK(log.rows[0].out_of_place_us == doctest::Approx(1638));
+  CHECK(log.rows[0].in_place_us == doctest::Approx(1640));
+}
+
+TEST_CASE("a scheduler's word about CPU time is not the header of CPU launch times") {
+  const std::string text =
+      "JobId=7 cputime=00:10:00\n# all_reduce_perf\n" + row + "used cputime 12 s\n";
+  CHECK(read_nccl_tests_log(text, "x", {.nodes = 2}).at(0).rows.size() == 1);
+}
+
 TEST_CASE("cut anywhere, a log is an error or a shorter log, never a crash") {
   for (const char* file :
        {"2.17.1-2x4xGH200-cscs-alps-socket-allreduce.log", "illustration-json-v1.json"}) {
