@@ -128,6 +128,9 @@ class Reader {
       return;
     }
     if (line.find('=') != std::string_view::npos) return;  // vendid, devid, switchguid, caguid
+    // The headings of ibnetdiscover -g; a prompt, or what else a terminal had above the output.
+    if (line.starts_with("Chassis ") || line.starts_with("Non-Chassis")) return;
+    if (graph_.switches.empty() && adapters_.empty()) return;
     throw refused(
         fmt::format("'{}' is not accepted; accepted: lines of ibnetdiscover", line.substr(0, 80)));
   }

@@ -52,7 +52,26 @@ class ConfLines {
  private:
   Where at(int line, const std::string& key = {}) const { return {file_, line, key}; }
 
-  Declaration parse(const std::string& text, int line) const {
+  // As Slurm reads it: blanks around the equals sign and quotes around the value do not count.
+  static std::string plain(const std::string& text) {
+    std::string out;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '"') continue;
+      while (text[i] == '=' && !out.empty() && static_cast<unsigned char>(out.back()) <= ' ') {
+        out.pop_back();
+      }
+      out += text[i];
+      if (text[i] != '=') continue;
+      const std::size_t value = text.find_first_not_of(" \t", i + 1);
+      const std::string_view word = std::string_view(text).substr(std::min(value, text.size()));
+      const bool next_key = word.find('=') < word.find_first_of(" \t");
+      if (value < text.size() && !next_key) i = value - 1;
+    }
+    return out;
+  }
+
+  Declaration parse(const std::string& written, int line) const {
+    const std::string text = plain(written);
     Declaration out;
     out.line = line;
     std::size_t i = 0;
@@ -92,8 +111,10 @@ bool is_slurm_conf(const std::string& text) {
     from = end + 1;
     const std::size_t first = line.find_first_not_of(" \t\r");
     if (first == std::string::npos || line[first] == '#') continue;
-    for (const char* start : {"switchname=", "blockname=", "blocksizes="}) {
-      if (line.compare(first, std::string_view(start).size(), start) == 0) return true;
+    for (const std::string_view start : {"switchname", "blockname", "blocksizes"}) {
+      if (line.compare(first, start.size(), start) != 0) continue;
+      const std::size_t behind = line.find_first_not_of(" \t", first + start.size());
+      return behind != std::string::npos && line[behind] == '=';
     }
     return false;
   }

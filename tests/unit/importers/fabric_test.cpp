@@ -115,6 +115,18 @@ TEST_CASE("Slurm: three levels are a fat tree, one leaf a single switch, blocks 
   CHECK(says(block, "2 parts that no switch joins"));
 }
 
+TEST_CASE("Slurm: quotes and blanks around the equals sign are as good as none") {
+  const ImportedFabric f = import_fabric_text(
+      "SwitchName = leaf1 Nodes= \"gpu[01-04]\"\nSwitchName=leaf2 Nodes =gpu[05-08]\n"
+      "SwitchName=\"spine\" Switches=\"leaf[1-2]\"\n",
+      "topology.conf");
+  CHECK(f.hosts == 8);
+  CHECK(f.leaves == 2);
+  CHECK(f.levels == 2);
+  CHECK(refused("SwitchName=a Nodes= LinkSpeed=1\n").find("'Nodes=' is not accepted") !=
+        std::string::npos);
+}
+
 TEST_CASE("Slurm: mistakes name the line") {
   CHECK(refused("SwitchName=a Nodes=n1\nSwitchName=a Nodes=n2\n") ==
         "topology.conf:2: SwitchName: 'a' is declared twice");
@@ -306,6 +318,19 @@ TEST_CASE("ibnetdiscover: both NICs on one leaf are leaf and spine, storage host
   REQUIRE(f.oversubscription);
   CHECK(*f.oversubscription == doctest::Approx(1));
   CHECK(says(f, "1 host is left out"));
+}
+
+TEST_CASE("ibnetdiscover: a prompt above the output and the headings of -g are passed over") {
+  Discovered one;
+  one.add(1, {{"a", 0}, {"b", 0}}, {});
+  const auto hosts_of = [&](const std::string& before, const std::string& behind) {
+    return import_fabric_text(before + one.text() + behind, "fabric.txt").hosts;
+  };
+  CHECK(hosts_of("$ sudo ibnetdiscover -g\n", "") == 2);
+  CHECK(hosts_of("\nChassis 1 (guid 0x2c902004a5c28) (chassisnum 1)\n", "\nNon-Chassis Nodes\n") ==
+        2);
+  CHECK(refused(one.text() + "what is this\n").find("'what is this' is not accepted") !=
+        std::string::npos);
 }
 
 TEST_CASE("ibnetdiscover: rates by width and generation, slower ports are said") {
