@@ -47,8 +47,14 @@ Vertex MachineBuilder::add_cpu(Device cpu) {
 
 Vertex MachineBuilder::add_pcie_switch(Vertex parent, int generation, int width) {
   const Vertex vertex = add({}, DeviceKind::pcie_switch, pcie_switches_++);
+  cpu_of_[vertex] = cpu_above(parent);
   connect_pcie(vertex, parent, generation, width);
   return vertex;
+}
+
+Vertex MachineBuilder::cpu_above(Vertex parent) const {
+  const auto found = cpu_of_.find(parent);
+  return found == cpu_of_.end() ? parent : found->second;
 }
 
 Vertex MachineBuilder::add_gpu(int index, Vertex parent, int generation, int width) {
@@ -58,12 +64,12 @@ Vertex MachineBuilder::add_gpu(int index, Vertex parent, int generation, int wid
   device.gpudirect_rdma = gpu.gpudirect_rdma;
   const Vertex vertex = add(std::move(device), DeviceKind::gpu, index);
   gpus_[index] = vertex;
-  if (gpu.c2c_links > 0 && machine_.graph[parent].kind == DeviceKind::cpu) {
+  if (gpu.c2c_links > 0) {  // to the CPU, also where its PCIe comes by a switch (GB300)
     Link link;
     link.kind = LinkKind::c2c;
     link.gbps = gpu.c2c_gbps;
     link.count = gpu.c2c_links;
-    connect(vertex, parent, link);
+    connect(vertex, cpu_above(parent), link);
   }
   connect_pcie(vertex, parent, generation, width);
   return vertex;

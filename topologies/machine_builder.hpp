@@ -47,12 +47,14 @@ class MachineBuilder {
   Vertex add(Device device, DeviceKind kind, int index);
   void connect(Vertex a, Vertex b, Link link);
   void connect_pcie(Vertex child, Vertex parent, int generation, int width);
+  Vertex cpu_above(Vertex parent) const;  // the parent itself, or the CPU above a switch
 
   Machine machine_;
   std::array<double, 4> latency_us_;  // by LinkKind
   std::map<int, Vertex> gpus_, nics_;
   std::map<int, int> nvlinks_;  // GPU: links used
   std::vector<Vertex> cpus_;
+  std::map<Vertex, Vertex> cpu_of_;  // of PCIe switches
   int pcie_switches_ = 0;
 };
 

@@ -155,6 +155,22 @@ TEST_CASE("nvidia-smi: Grace comes with its GPU, nothing else is assumed then") 
   CHECK(noted(import_topology_text(alike(2, "SYS"), "t", with("l40s")), "AMD EPYC host assumed"));
 }
 
+TEST_CASE(
+    "nvidia-smi: C2C goes to the CPU where a NIC's switch is between it and the GPU (GB300)") {
+  const std::string text =
+      "\tGPU0\tGPU1\tNIC0\tNIC1\nGPU0\t X \tNV18\tPIX\tNODE\nGPU1\tNV18\t X \tNODE\tPIX\n"
+      "NIC0\tPIX\tNODE\t X \tNODE\nNIC1\tNODE\tPIX\tNODE\t X \n";
+  const Machine m = import_topology_text(text, "t", with("gb300", {800})).machine;
+  int links = 0;
+  for (const auto edge : boost::make_iterator_range(boost::out_edges(m.gpus.at(0), m.graph))) {
+    if (m.graph[edge].kind != LinkKind::c2c) continue;
+    ++links;
+    CHECK(m.graph[boost::target(edge, m.graph)].kind == DeviceKind::cpu);
+  }
+  CHECK(links == 1);
+  CHECK(find_path(m, m.gpus[0], m.nics[0])->type == PathType::pcie_switch);
+}
+
 TEST_CASE("a partial file's NVLinks: cards of PCIe have none assumed, trays of a rack NVSwitches") {
   const auto file = [](int gpus) {
     std::string text = "<system><cpu numaid=\"0\" arch=\"x86_64\" vendor=\"AuthenticAMD\">";
