@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <memory>
 
+#include "base/byte_size.hpp"
 #include "base/error.hpp"
 #include "base/letters.hpp"
 #include "cli/command.hpp"
@@ -34,24 +34,6 @@ struct Options {
 // By messages, unless told to go on: the platform of more ranks is slow, too.
 constexpr int most_ranks = 256;
 constexpr double most_seconds = 60;
-
-double parse_bytes(const std::string& text) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const std::from_chars_result read = std::from_chars(text.data(), end, value);
-  const std::string suffix(read.ptr, end);
-  const double unit = suffix.empty()  ? 1
-                      : suffix == "K" ? 1024
-                      : suffix == "M" ? 1048576
-                      : suffix == "G" ? 1073741824.0
-                                      : 0;
-  if (read.ec != std::errc{} || !(value * unit >= 1) || !(value * unit <= 1e15)) {
-    throw InputError({"--bytes", 0, ""}, "'" + text.substr(0, 40) +
-                                             "' is not accepted; accepted: bytes from 1, as 4096, "
-                                             "25M, 1G");
-  }
-  return value * unit;
-}
 
 std::string bytes_text(double bytes) {
   if (bytes >= 1e9) return fmt::format("{:.3f} GB", bytes / 1e9);
@@ -134,7 +116,7 @@ std::string by_messages(const Options& o, const Cluster& cluster, CollectiveKind
 
 int answer(const Options& o, Scenario& scenario) {
   const CollectiveKind op = parse_collective(o.op, {"--op", 0, ""});
-  const double size = parse_bytes(o.bytes);
+  const double size = static_cast<double>(parse_byte_size(o.bytes, {"--bytes", 0, ""}));
   if (!o.engine.empty() && o.engine != "messages") {
     throw not_accepted({"--engine", 0, ""}, o.engine, {"messages"});
   }

@@ -1,0 +1,83 @@
+// stepcast nccl predict: a table as nccl-tests prints it, forecast.
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "base/byte_size.hpp"
+#include "base/error.hpp"
+#include "cli/command.hpp"
+#include "cli/nccl.hpp"
+#include "sim/forecast/resolve.hpp"
+
+namespace stepcast::cli {
+
+namespace {
+
+Reduction parse_redop(const std::string& name, CollectiveKind op) {
+  const bool reduces = op == CollectiveKind::all_reduce || op == CollectiveKind::reduce_scatter ||
+                       op == CollectiveKind::reduce;
+  if (!reduces) {
+    if (name.empty()) return Reduction::none;
+    throw InputError({"--redop", 0, ""},
+                     fmt::format("{} reduces nothing; accepted: without --redop, or --op "
+                                 "all_reduce, reduce_scatter, reduce",
+                                 to_string(op)));
+  }
+  if (name.empty() || name == "sum") return Reduction::sum;
+  if (name == "avg") return Reduction::avg;
+  if (name == "max" || name == "min") return Reduction::max;
+  throw not_accepted({"--redop", 0, ""}, name, {"sum", "avg", "max", "min"});
+}
+
+std::vector<Bytes> sizes_of(const NcclOptions& o) {
+  const Bytes begin = parse_byte_size(o.begin, {"-b", 0, ""});
+  const Bytes end = parse_byte_size(o.end, {"-e", 0, ""});
+  double factor = 0;
+  const std::from_chars_result read =
+      std::from_chars(o.factor.data(), o.factor.data() + o.factor.size(), factor);
+  if (read.ec != std::errc{} || read.ptr != o.factor.data() + o.factor.size() ||
+      !(factor >= 1.01) || !(factor <= 1e6)) {
+    throw InputError({"-f", 0, ""}, "'" + o.factor + "' is not accepted; accepted: 1.01 to 1e6");
+  }
+  if (end < begin) throw InputError({"-e", 0, ""}, "is less than -b");
+  std::vector<Bytes> sizes;
+  for (double size = static_cast<double>(begin); size <= static_cast<double>(end) * 1.0001;
+       size *= factor) {
+    sizes.push_back(static_cast<Bytes>(std::llround(size)));
+  }
+  return sizes;
+}
+
+}  // namespace
+
+int nccl_predict(const NcclOptions& o, const Scenario& scenario) {
+  const CollectiveKind op = parse_collective(o.op, {"--op", 0, ""});
+  const Dtype dtype = parse_nccl_type(o.dtype);
+  const Reduction reduction = parse_redop(o.redop, op);
+  const std::vector<Bytes> sizes = sizes_of(o);
+  const Cluster cluster = resolve_cluster(scenario);
+  const Collectives collectives(cluster, {.replicate = cluster.world_size, .shard = 1},
+                                resolve_collectives(scenario));
+  std::string text = fmt::format(
+      "# {}, {}{}: {} ranks on {} x {}\n# {}", to_string(op), o.dtype,
+      reduction == Reduction::none ? "" : " " + (o.redop.empty() ? "sum" : o.redop),
+      cluster.world_size, cluster.nodes, cluster.machine.name, collectives.describe(Axis::world));
+  text += fmt::format("# {:>12} {:>8} {:>7} {:>4} {:>10} {:>8} {:>8}  {}\n", "size", "algo",
+                      "proto", "ch", "time", "algbw", "busbw", "from");
+  text += fmt::format("# {:>12} {:>8} {:>7} {:>4} {:>10} {:>8} {:>8}\n", "(B)", "", "", "", "(us)",
+                      "(GB/s)", "(GB/s)");
+  for (const Bytes size : sizes) {
+    const CollectiveCost c = collectives.cost(Axis::world, op, size, dtype, reduction);
+    const double algbw = c.seconds > 0 ? static_cast<double>(size) / c.seconds * 1e-9 : 0;
+    text +=
+        fmt::format("{:>14} {:>8} {:>7} {:>4} {:>10} {:>8.2f} {:>8.2f}  {}\n", size,
+                    to_string(c.choice.algorithm), to_string(c.choice.protocol), c.choice.channels,
+                    nccl_time_text(c.seconds * 1e6), algbw, c.busbw_gbps, nccl_provenance_text(c));
+  }
+  print(text);
+  return 0;
+}
+
+}  // namespace stepcast::cli
