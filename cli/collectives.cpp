@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
 
 #include "base/byte_size.hpp"
 #include "base/error.hpp"
 #include "base/letters.hpp"
+#include "cli/collectives_output.hpp"
 #include "cli/command.hpp"
 #include "cli/scenario_flags.hpp"
 #include "sim/collectives/algorithms.hpp"
@@ -16,7 +16,6 @@
 #include "sim/forecast/collective_messages.hpp"
 #include "sim/forecast/placed.hpp"
 #include "sim/forecast/resolve.hpp"
-#include "sim/report/format.hpp"
 
 namespace stepcast::cli {
 
@@ -29,23 +28,12 @@ struct Options {
   std::string engine;
   std::string protocol = "Simple";
   bool go_on = false;
+  bool json = false;
 };
 
 // By messages, unless told to go on: the platform of more ranks is slow, too.
 constexpr int most_ranks = 256;
 constexpr double most_seconds = 60;
-
-std::string bytes_text(double bytes) {
-  if (bytes >= 1e9) return fmt::format("{:.3f} GB", bytes / 1e9);
-  if (bytes >= 1e6) return fmt::format("{:.3f} MB", bytes / 1e6);
-  return fmt::format("{:.0f} B", bytes);
-}
-
-std::string time_text(Seconds seconds) {
-  if (seconds >= 1) return fmt::format("{:.3f} s", seconds);
-  if (seconds >= 1e-3) return fmt::format("{:.3f} ms", seconds * 1e3);
-  return fmt::format("{:.1f} us", seconds * 1e6);
-}
 
 // As NCCL reads names: in any case.
 NcclProtocol parse_protocol(const std::string& name) {
@@ -79,16 +67,14 @@ void refuse_many(const Options& o, double size, const std::vector<ByMessages>& r
       {ranks ? "--ranks" : "--bytes", 0, ""},
       fmt::format("{} ranks send {} for {}, which takes about {:.0f} s here; accepted: up to {}, "
                   "or --go-on",
-                  o.ranks, counts, bytes_text(size), std::ceil(seconds),
+                  o.ranks, counts, collective_size_text(size), std::ceil(seconds),
                   ranks ? fmt::format("{}", most_ranks)
-                        : "about " + bytes_text(size * most_seconds / seconds)));
+                        : "about " + collective_size_text(size * most_seconds / seconds)));
 }
 
 // The collective message by message, beside the closed form on the same rates.
-std::string by_messages(const Options& o, const Cluster& cluster, CollectiveKind op, double size,
-                        const CollectiveOptions& options) {
-  std::string text = fmt::format("  {:<20} {:>8} {:>9} {:>11} {:>12} {:>11}\n", "by messages",
-                                 "channels", "messages", "time", "closed form", "difference");
+std::vector<PlayedOut> by_messages(const Options& o, const Cluster& cluster, CollectiveKind op,
+                                   double size, const CollectiveOptions& options) {
   const NcclProtocol asked = parse_protocol(o.protocol);
   const Mesh mesh{.replicate = cluster.world_size, .shard = 1};
   std::vector<ByMessages> runs;
@@ -102,21 +88,17 @@ std::string by_messages(const Options& o, const Cluster& cluster, CollectiveKind
     if (o.ranks > most_ranks) refuse_many(o, size, runs);  // before more of them are made
   }
   refuse_many(o, size, runs);
+  std::vector<PlayedOut> played;
   for (const auto& [algorithm, protocol, made] : runs) {
     const MessagesResult result = simulate_messages(made.input);
-    const Seconds time = made.base + result.seconds;
-    const double thousandths = std::round(1000 * (time / made.closed_form - 1)) + 0.0;  // no -0.0
-    text += fmt::format("  {:<20} {:>8} {:>9} {:>11} {:>12} {:>+9.1f} %\n",
-                        fmt::format("{}/{}", to_string(algorithm), to_string(protocol)),
-                        made.channels, result.messages, time_text(time),
-                        time_text(made.closed_form), thousandths / 10);
+    played.push_back({algorithm, protocol, made.channels, result.messages,
+                      made.base + result.seconds, made.closed_form});
   }
-  return text;
+  return played;
 }
 
-int answer(const Options& o, Scenario& scenario) {
-  const CollectiveKind op = parse_collective(o.op, {"--op", 0, ""});
-  const double size = static_cast<double>(parse_byte_size(o.bytes, {"--bytes", 0, ""}));
+// What needs --cluster or --engine and has it not.
+void refuse_without(const Options& o, const Scenario& scenario) {
   if (!o.engine.empty() && o.engine != "messages") {
     throw not_accepted({"--engine", 0, ""}, o.engine, {"messages"});
   }
@@ -130,56 +112,43 @@ int answer(const Options& o, Scenario& scenario) {
   if (o.go_on && o.engine.empty()) {
     throw InputError({"--go-on", 0, ""}, "says something about --engine messages, which is not on");
   }
-  std::string text;
-  std::string messages;
-  StepRates rates;
-  rates.gpu_gbps = rates.node_gbps = rates.nic_gbps = 1;
-  std::optional<CollectiveCost> nccl;
-  if (scenario.cluster) {
-    scenario.nodes.reset();
-    scenario.gpus = o.ranks;
-    scenario.said["gpus"] = {.file = "--ranks", .line = 0, .key = ""};
-    const Cluster cluster = resolve_cluster(scenario);
-    if (cluster.nodes > 1 && cluster.world_size % cluster.nodes != 0) {
-      throw InputError({"--ranks", 0, ""},
-                       fmt::format("{} do not fill {} nodes evenly; accepted: a multiple of {}",
-                                   o.ranks, cluster.nodes, cluster.gpus_per_node));
-    }
-    const Collectives collectives(cluster, {.replicate = cluster.world_size, .shard = 1},
-                                  resolve_collectives(scenario));
-    rates = collectives.rates(Axis::world);
-    const bool reduces = op != CollectiveKind::all_gather;
-    nccl = collectives.cost(Axis::world, op, static_cast<Bytes>(size), Dtype::fp32,
-                            reduces ? Reduction::sum : Reduction::none);
-    if (!o.engine.empty()) {
-      messages = by_messages(o, cluster, op, size, resolve_collectives(scenario));
-    }
-    text +=
-        fmt::format("{} of {} on {} GPUs, {} x {}: {:.4g} GB/s a GPU within a node", o.op,
-                    bytes_text(size), o.ranks, cluster.nodes, cluster.machine.name, rates.gpu_gbps);
-    if (cluster.nodes > 1)
-      text += fmt::format(" alone, {:.4g} GB/s a node between", rates.node_gbps);
-    text += '\n';
-  } else {
-    text += fmt::format("{} of {} on {} ranks\n", o.op, bytes_text(size), o.ranks);
+}
+
+// The links of the cluster, NCCL's choice on them, and the messages where they are asked for.
+void add_cluster(const Options& o, Scenario& scenario, CollectiveKind op, SideBySide& answer) {
+  scenario.nodes.reset();
+  scenario.gpus = o.ranks;
+  scenario.said["gpus"] = {.file = "--ranks", .line = 0, .key = ""};
+  const Cluster cluster = resolve_cluster(scenario);
+  if (cluster.nodes > 1 && cluster.world_size % cluster.nodes != 0) {
+    throw InputError({"--ranks", 0, ""},
+                     fmt::format("{} do not fill {} nodes evenly; accepted: a multiple of {}",
+                                 o.ranks, cluster.nodes, cluster.gpus_per_node));
   }
-  text += fmt::format("  {:<20} {:>7} {:>14} {:>9}  {:<10}{}\n", "algorithm", "steps", "sent a GPU",
-                      "of size", "grows with", scenario.cluster ? "      time" : "");
-  for (const AlgorithmCost& cost : compare_algorithms(op, o.ranks, size, rates)) {
-    text += fmt::format("  {:<20} {:>7} {:>14} {:>8.3f}x  ", to_string(cost.algorithm), cost.steps,
-                        bytes_text(cost.bytes_sent), cost.bytes_sent / size);
-    const std::string growth = cost.growth == "no" ? "nothing" : cost.growth;
-    text += scenario.cluster ? fmt::format("{:<10}{:>10}\n", growth, time_text(cost.seconds))
-                             : growth + "\n";
-  }
-  if (nccl) {
-    text += fmt::format("  NCCL takes {}/{} on {} channels: {}\n",
-                        to_string(nccl->choice.algorithm), to_string(nccl->choice.protocol),
-                        nccl->choice.channels, time_text(nccl->seconds));
-  } else {
-    text += "  --cluster NAME adds the time on its links and NCCL's choice\n";
-  }
-  print(text + messages);
+  const Collectives collectives(cluster, {.replicate = cluster.world_size, .shard = 1},
+                                resolve_collectives(scenario));
+  answer.machine = cluster.machine.name;
+  answer.nodes = cluster.nodes;
+  answer.rates = collectives.rates(Axis::world);
+  const bool reduces = op != CollectiveKind::all_gather;
+  answer.nccl = collectives.cost(Axis::world, op, answer.bytes, Dtype::fp32,
+                                 reduces ? Reduction::sum : Reduction::none);
+  if (o.engine.empty()) return;
+  answer.by_messages =
+      by_messages(o, cluster, op, static_cast<double>(answer.bytes), resolve_collectives(scenario));
+}
+
+int answer(const Options& o, Scenario& scenario) {
+  const CollectiveKind op = parse_collective(o.op, {"--op", 0, ""});
+  SideBySide found;
+  found.op = o.op;
+  found.bytes = parse_byte_size(o.bytes, {"--bytes", 0, ""});
+  found.ranks = o.ranks;
+  found.rates.gpu_gbps = found.rates.node_gbps = found.rates.nic_gbps = 1;
+  refuse_without(o, scenario);
+  if (scenario.cluster) add_cluster(o, scenario, op, found);
+  found.algorithms = compare_algorithms(op, o.ranks, static_cast<double>(found.bytes), found.rates);
+  print(o.json ? to_json(found) : to_text(found));
   return 0;
 }
 
@@ -229,6 +198,7 @@ Run add(CLI::App& command) {
       ->option_text("NAME");
   command.add_flag("--go-on", o->go_on,
                    "messages of more than 256 ranks or a minute, however long it takes");
+  command.add_flag("--json", o->json, "print JSON, schema stepcast.collectives/1");
   std::vector<std::string> keys = collective_keys();
   keys.emplace_back("nodes");
   auto flags = std::make_shared<ScenarioFlags>(command, keys);
@@ -241,7 +211,8 @@ const Command collectives_command{
     "collectives", "one collective by different algorithms, side by side",
     "  stepcast collectives --op all_reduce --ranks 64 --bytes 1G --cluster dgx-h100\n"
     "  stepcast collectives --op all_gather --ranks 16 --bytes 25M\n"
-    "  stepcast collectives --ranks 16 --bytes 64M --cluster dgx-h100 --engine messages",
+    "  stepcast collectives --ranks 16 --bytes 64M --cluster dgx-h100 --engine messages\n"
+    "  stepcast collectives --ranks 16 --bytes 64MiB --cluster dgx-h100 --json",
     add};
 
 }  // namespace stepcast::cli

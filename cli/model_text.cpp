@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <vector>
-
-#include "models/composition.hpp"
 #include "sim/report/format.hpp"
 
 namespace stepcast::cli {
@@ -14,32 +11,54 @@ namespace {
 
 std::string number(std::int64_t value) { return grouped(static_cast<double>(value)); }
 
-// A line a shape, at the first layer that has it.
 std::string layers_text(const Model& model) {
-  const Architecture& a = model.architecture;
-  std::vector<int> count(static_cast<std::size_t>(model.shape_classes), 0);
-  for (const Layer& layer : model.layers) ++count[static_cast<std::size_t>(layer.shape_class)];
   std::string text;
-  for (const Layer& layer : model.layers) {
-    int& same = count[static_cast<std::size_t>(layer.shape_class)];
-    if (same == 0) continue;
+  for (const LayerShape& shape : layer_shapes(model)) {
     std::string kind;
-    if (a.composition && layer.kind == LayerKind::block) {
-      const BlockKind& k = a.composition->kinds[static_cast<std::size_t>(layer.block_kind)];
+    if (shape.kind != nullptr) {
+      const BlockKind& k = *shape.kind;
       kind = "  " + k.name;
       if (k.window > 0) kind += fmt::format(", window {}", number(k.window));
       if (k.chunk > 0) kind += fmt::format(", chunks of {}", number(k.chunk));
       if (k.experts > 0)
         kind += fmt::format(", {} experts, {} a token", k.experts, k.experts_per_token);
     }
-    text += fmt::format("  {:<24} {:>4} x {:>15} parameters{}\n", layer.name.str(), same,
-                        number(model.parameter_elements(layer)), kind);
-    same = 0;
+    text += fmt::format("  {:<24} {:>4} x {:>15} parameters{}\n", shape.first, shape.count,
+                        number(shape.parameters), kind);
   }
   return text;
 }
 
 }  // namespace
+
+std::vector<LayerShape> layer_shapes(const Model& model) {
+  const Architecture& a = model.architecture;
+  std::vector<int> count(static_cast<std::size_t>(model.shape_classes), 0);
+  for (const Layer& layer : model.layers) ++count[static_cast<std::size_t>(layer.shape_class)];
+  std::vector<LayerShape> shapes;
+  for (const Layer& layer : model.layers) {
+    int& same = count[static_cast<std::size_t>(layer.shape_class)];
+    if (same == 0) continue;
+    LayerShape& shape = shapes.emplace_back();
+    shape.first = layer.name.str();
+    shape.count = same;
+    shape.parameters = model.parameter_elements(layer);
+    if (a.composition && layer.kind == LayerKind::block) {
+      shape.kind = &a.composition->kinds[static_cast<std::size_t>(layer.block_kind)];
+    }
+    same = 0;
+  }
+  return shapes;
+}
+
+std::int64_t parameters_without_heads(const Model& model) {
+  const Architecture& a = model.architecture;
+  std::int64_t without = 0;
+  for (const Layer& layer : model.layers) {
+    if (layer.kind != LayerKind::head) without += model.parameter_elements(layer);
+  }
+  return a.next_sentence ? without + a.hidden * a.hidden + a.hidden : without;
+}
 
 std::string model_text(const Model& model) {
   const Architecture& a = model.architecture;
@@ -55,13 +74,8 @@ std::string model_text(const Model& model) {
                     number(a.hidden), a.heads, a.head_size, a.kv_heads, number(a.ffn_hidden));
   }
   if (a.family == Family::bert) {
-    std::int64_t without = 0;
-    for (const Layer& layer : model.layers) {
-      if (layer.kind != LayerKind::head) without += model.parameter_elements(layer);
-    }
-    if (a.next_sentence) without += a.hidden * a.hidden + a.hidden;
-    text +=
-        fmt::format("without the heads that it is trained with: {} parameters\n", number(without));
+    text += fmt::format("without the heads that it is trained with: {} parameters\n",
+                        number(parameters_without_heads(model)));
   }
   if (a.experts > 0) {
     text += fmt::format("experts {}, {} a token: {} parameters active ({})\n", a.experts,

@@ -69,12 +69,17 @@ Run add(CLI::App& command) {
   predict_verb->add_option("--redop", o->redop, "sum, avg, max, min (default sum)")
       ->option_text("NAME");
 
+  predict_verb->add_flag("--json", o->json, "print JSON, schema stepcast.nccl-prediction/1");
+
   CLI::App* compare_verb =
       command.add_subcommand("compare", "a forecast beside logs of nccl-tests");
   compare_verb->allow_extras();
   add_log_options(*compare_verb, *o, false);
   compare_verb->add_flag("--published", o->published,
                          "published measurements of many machines, instead of LOG");
+  compare_verb->add_flag("--json", o->json,
+                         "print JSON, schema stepcast.nccl-comparison/1; with --published "
+                         "stepcast.nccl-published/1");
   auto compare_flags = std::make_shared<ScenarioFlags>(*compare_verb, cluster_keys());
 
   return [=] {

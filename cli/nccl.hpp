@@ -20,6 +20,7 @@ struct NcclOptions {
   std::string hint_op;
   int ranks = 0, nodes = 0;
   bool published = false;
+  bool json = false;
 };
 
 // The verbs: they print, and return the exit code.

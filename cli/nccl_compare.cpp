@@ -8,7 +8,9 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "cli/collective_json.hpp"
 #include "cli/command.hpp"
+#include "cli/json_text.hpp"
 #include "cli/nccl.hpp"
 #include "sim/forecast/resolve.hpp"
 #include "validate/collectives/errors.hpp"
@@ -16,6 +18,8 @@
 namespace stepcast::cli {
 
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -25,105 +29,213 @@ double median(std::vector<double> values) {
 
 struct Band {
   const char* name;
-  double below;
+  Bytes from, below;  // below 0: no end
+  bool holds(Bytes bytes) const { return bytes >= from && (below == 0 || bytes < below); }
 };
-constexpr Band bands[] = {{"< 64 KiB", 65536.0},
-                          {"64 KiB - 1 MiB", 1048576.0},
-                          {"1 - 16 MiB", 16777216.0},
-                          {"16 - 256 MiB", 268435456.0},
-                          {">= 256 MiB", 1e30}};
+constexpr Band bands[] = {{"< 64 KiB", 0, 64 * kib},
+                          {"64 KiB - 1 MiB", 64 * kib, mib},
+                          {"1 - 16 MiB", mib, 16 * mib},
+                          {"16 - 256 MiB", 16 * mib, 256 * mib},
+                          {">= 256 MiB", 256 * mib, 0}};
 
-struct Ratio {
-  double forecast, formula;  // over what was measured
+struct Row {
+  Bytes bytes = 0;
+  CollectiveCost cost;  // what is forecast
+  double measured_us = 0;
+  double forecast_us() const { return cost.seconds * 1e6; }
+  double formula_us() const { return cost.predicted.latency_us + cost.predicted.wire_us; }
 };
 
-std::string summary(CollectiveKind op, const Band& band, const std::vector<Ratio>& ratios) {
-  std::vector<double> forecast, error, formula_error;
-  for (const Ratio& r : ratios) {
-    forecast.push_back(r.forecast);
-    error.push_back(std::abs(r.forecast - 1) * 100);
-    formula_error.push_back(std::abs(r.formula - 1) * 100);
+struct LogCompared {
+  NcclTestsLog log;
+  std::string machine;
+  std::vector<Row> rows;
+};
+
+// The rows of one operation and band of sizes: medians over them.
+struct Summary {
+  CollectiveKind op = CollectiveKind::all_reduce;
+  Band band;
+  std::size_t rows = 0;
+  double ratio = 0;                     // forecast over measured
+  double error = 0, formula_error = 0;  // absolute, as fractions
+};
+
+LogCompared compared(const NcclTestsLog& log, const Scenario& scenario) {
+  Scenario of_log = scenario;
+  if (!of_log.nodes && !of_log.gpus) {
+    of_log.nodes = log.nodes;
+    of_log.gpus = log.ranks;
+    if (!of_log.gpus_per_node && log.ranks % log.nodes == 0) {
+      of_log.gpus_per_node = log.ranks / log.nodes;
+    }
   }
-  return fmt::format("# {:<14} {:<16} {:>4} {:>9.2f} {:>7.1f}% {:>21.1f}%\n", to_string(op),
-                     band.name, ratios.size(), median(forecast), median(error),
-                     median(formula_error));
+  const Cluster cluster = resolve_cluster(of_log);
+  if (cluster.world_size != log.ranks || cluster.nodes != log.nodes) {
+    throw InputError({log.file, 0, ""},
+                     fmt::format("has {} ranks on {} nodes, the cluster {} on {}; accepted: the "
+                                 "same",
+                                 log.ranks, log.nodes, cluster.world_size, cluster.nodes));
+  }
+  const Collectives collectives(cluster, {.replicate = cluster.world_size, .shard = 1},
+                                resolve_collectives(of_log));
+  LogCompared c{log, cluster.machine.name, {}};
+  for (const NcclTestsRow& row : log.rows) {
+    c.rows.push_back({row.bytes,
+                      collectives.cost(Axis::world, log.op, row.bytes, nccl_type_of_log(log.dtype),
+                                       log.reduction),
+                      row.time_us()});
+  }
+  return c;
+}
+
+std::vector<Summary> summaries(const std::vector<LogCompared>& logs) {
+  std::map<CollectiveKind, std::array<std::vector<const Row*>, std::size(bands)>> rows;
+  for (const LogCompared& c : logs) {
+    for (const Row& row : c.rows) {
+      for (std::size_t b = 0; b < std::size(bands); ++b) {
+        if (bands[b].holds(row.bytes)) rows[c.log.op][b].push_back(&row);
+      }
+    }
+  }
+  std::vector<Summary> all;
+  for (const auto& [op, by_band] : rows) {
+    for (std::size_t b = 0; b < std::size(bands); ++b) {
+      if (by_band[b].empty()) continue;
+      std::vector<double> ratio, error, formula_error;
+      for (const Row* row : by_band[b]) {
+        ratio.push_back(row->forecast_us() / row->measured_us);
+        error.push_back(std::abs(ratio.back() - 1));
+        formula_error.push_back(std::abs(row->formula_us() / row->measured_us - 1));
+      }
+      all.push_back(
+          {op, bands[b], ratio.size(), median(ratio), median(error), median(formula_error)});
+    }
+  }
+  return all;
+}
+
+std::string to_text(const std::vector<LogCompared>& logs) {
+  std::string text;
+  for (const LogCompared& c : logs) {
+    text += fmt::format("# {}: {}, {} {}, {} ranks on {} x {}\n", c.log.file, to_string(c.log.op),
+                        c.log.dtype, c.log.reduction == Reduction::none ? "none" : "reduced",
+                        c.log.ranks, c.log.nodes, c.machine);
+    text +=
+        fmt::format("# {:>12} {:>8} {:>7} {:>4} {:>12} {:>12} {:>8} {:>12}  {}\n", "size", "algo",
+                    "proto", "ch", "forecast us", "measured us", "error", "formula us", "from");
+    for (const Row& row : c.rows) {
+      const CollectiveChoice& choice = row.cost.choice;
+      text +=
+          fmt::format("{:>14} {:>8} {:>7} {:>4} {:>12} {:>12} {:>+7.1f}% {:>12}  {}\n", row.bytes,
+                      to_string(choice.algorithm), to_string(choice.protocol), choice.channels,
+                      nccl_time_text(row.forecast_us()), nccl_time_text(row.measured_us),
+                      (row.forecast_us() / row.measured_us - 1) * 100,
+                      nccl_time_text(row.formula_us()), nccl_provenance_text(row.cost));
+    }
+  }
+  text += fmt::format("#\n# {:<14} {:<16} {:>4} {:>9} {:>8} {:>22}\n", "operation", "size", "rows",
+                      "forecast", "|error|", "formula alone |error|");
+  for (const Summary& s : summaries(logs)) {
+    text += fmt::format("# {:<14} {:<16} {:>4} {:>9.2f} {:>7.1f}% {:>21.1f}%\n", to_string(s.op),
+                        s.band.name, s.rows, s.ratio, s.error * 100, s.formula_error * 100);
+  }
+  return text +
+         "# forecast: of what was measured, the median; |error|: the median; formula: what NCCL's\n"
+         "# tuner predicts, without corrections and measured times\n";
+}
+
+std::string to_json(const std::vector<LogCompared>& compared_logs) {
+  Json logs = Json::array(), summary = Json::array();
+  for (const LogCompared& c : compared_logs) {
+    Json rows = Json::array();
+    for (const Row& row : c.rows) {
+      Json one = {{"bytes", row.bytes}};
+      one.update(collective_json(row.cost, "forecast_s"));
+      one["measured_s"] = row.measured_us * 1e-6;
+      one["error"] = row.forecast_us() / row.measured_us - 1;
+      one["formula_s"] = row.formula_us() * 1e-6;
+      rows.push_back(std::move(one));
+    }
+    const bool reduces = c.log.reduction != Reduction::none;
+    logs.push_back(
+        {{"file", c.log.file},
+         {"op", to_string(c.log.op)},
+         {"dtype", c.log.dtype},
+         {"reduction", reduces ? Json(to_string(c.log.reduction)) : Json()},
+         {"ranks", c.log.ranks},
+         {"nodes", c.log.nodes},
+         {"machine", c.machine},
+         {"nccl_version", c.log.nccl_version.empty() ? Json() : Json(c.log.nccl_version)},
+         {"rows", rows}});
+  }
+  for (const Summary& s : summaries(compared_logs)) {
+    summary.push_back({{"op", to_string(s.op)},
+                       {"from_bytes", s.band.from},
+                       {"below_bytes", s.band.below == 0 ? Json() : Json(s.band.below)},
+                       {"rows", s.rows},
+                       {"median_forecast_over_measured", s.ratio},
+                       {"median_error", s.error},
+                       {"median_formula_error", s.formula_error}});
+  }
+  return json_text(
+      {{"schema", "stepcast.nccl-comparison/1"}, {"logs", logs}, {"summary", summary}});
+}
+
+std::string to_json(const validate::PublishedErrors& published) {
+  Json tables = Json::array();
+  for (const validate::ErrorTable& table : published.tables) {
+    Json rows = Json::array();
+    for (const validate::ErrorRow& row : table.rows) {
+      Json by_size = Json::array();
+      for (std::size_t b = 0; b < std::size(validate::bands); ++b) {
+        const validate::Errors& e = row.by_band[b];
+        const bool any = e.rows > 0;
+        const bool ends = b + 1 < std::size(validate::bands);
+        by_size.push_back({{"from_bytes", validate::bands[b].from},
+                           {"below_bytes", ends ? Json(validate::bands[b].below) : Json()},
+                           {"rows", e.rows},
+                           {"median_error", any ? Json(e.corrected_percent / 100) : Json()},
+                           {"median_formula_error", any ? Json(e.tuner_percent / 100) : Json()}});
+      }
+      rows.push_back({{"name", row.name}, {"by_size", by_size}});
+    }
+    tables.push_back({{"table", table.title}, {"rows", rows}});
+  }
+  return json_text({{"schema", "stepcast.nccl-published/1"},
+                    {"calls", published.calls},
+                    {"machines", published.machines},
+                    {"tables", tables}});
+}
+
+int compare_published(const NcclOptions& o, const Scenario& scenario) {
+  if (!o.logs.empty()) {
+    throw InputError({"--published", 0, ""}, "brings its own measurements; accepted: no LOG");
+  }
+  if (scenario.cluster || scenario.nodes || scenario.gpus || scenario.gpus_per_node) {
+    throw InputError({"--published", 0, ""},
+                     "brings its own machines; accepted: without cluster, nodes and gpus");
+  }
+  const CollectiveOptions options = resolve_collectives(scenario);
+  const Corrections none;
+  const validate::PublishedErrors errors = validate::published_errors(
+      options.corrections ? *options.corrections : none, validate::published_calls());
+  print(o.json ? to_json(errors) : validate::to_text(errors));
+  return 0;
 }
 
 }  // namespace
 
 int nccl_compare(const NcclOptions& o, const Scenario& scenario) {
-  if (o.published) {
-    if (!o.logs.empty()) {
-      throw InputError({"--published", 0, ""}, "brings its own measurements; accepted: no LOG");
-    }
-    if (scenario.cluster || scenario.nodes || scenario.gpus || scenario.gpus_per_node) {
-      throw InputError({"--published", 0, ""},
-                       "brings its own machines; accepted: without cluster, nodes and gpus");
-    }
-    const CollectiveOptions options = resolve_collectives(scenario);
-    const Corrections none;
-    print(validate::tables(options.corrections ? *options.corrections : none,
-                           validate::published_calls()));
-    return 0;
-  }
+  if (o.published) return compare_published(o, scenario);
   if (o.logs.empty()) {
     throw InputError({"nccl compare", 0, ""}, "no log given; accepted: LOG..., or --published");
   }
-  std::string text;
-  std::map<CollectiveKind, std::array<std::vector<Ratio>, std::size(bands)>> ratios;
+  std::vector<LogCompared> logs;
   for (const NcclTestsLog& log : read_nccl_logs(o, scenario)) {
-    Scenario of_log = scenario;
-    if (!of_log.nodes && !of_log.gpus) {
-      of_log.nodes = log.nodes;
-      of_log.gpus = log.ranks;
-      if (!of_log.gpus_per_node && log.ranks % log.nodes == 0) {
-        of_log.gpus_per_node = log.ranks / log.nodes;
-      }
-    }
-    const Cluster cluster = resolve_cluster(of_log);
-    if (cluster.world_size != log.ranks || cluster.nodes != log.nodes) {
-      throw InputError({log.file, 0, ""},
-                       fmt::format("has {} ranks on {} nodes, the cluster {} on {}; accepted: the "
-                                   "same",
-                                   log.ranks, log.nodes, cluster.world_size, cluster.nodes));
-    }
-    const Collectives collectives(cluster, {.replicate = cluster.world_size, .shard = 1},
-                                  resolve_collectives(of_log));
-    text += fmt::format("# {}: {}, {} {}, {} ranks on {} x {}\n", log.file, to_string(log.op),
-                        log.dtype, log.reduction == Reduction::none ? "none" : "reduced", log.ranks,
-                        log.nodes, cluster.machine.name);
-    text +=
-        fmt::format("# {:>12} {:>8} {:>7} {:>4} {:>12} {:>12} {:>8} {:>12}  {}\n", "size", "algo",
-                    "proto", "ch", "forecast us", "measured us", "error", "formula us", "from");
-    for (const NcclTestsRow& row : log.rows) {
-      const CollectiveCost c = collectives.cost(Axis::world, log.op, row.bytes,
-                                                nccl_type_of_log(log.dtype), log.reduction);
-      const double forecast_us = c.seconds * 1e6;
-      const double ratio = forecast_us / row.time_us();
-      const double formula_us = c.predicted.latency_us + c.predicted.wire_us;
-      text +=
-          fmt::format("{:>14} {:>8} {:>7} {:>4} {:>12} {:>12} {:>+7.1f}% {:>12}  {}\n", row.bytes,
-                      to_string(c.choice.algorithm), to_string(c.choice.protocol),
-                      c.choice.channels, nccl_time_text(forecast_us), nccl_time_text(row.time_us()),
-                      (ratio - 1) * 100, nccl_time_text(formula_us), nccl_provenance_text(c));
-      for (std::size_t b = 0; b < std::size(bands); ++b) {
-        if (static_cast<double>(row.bytes) >= bands[b].below) continue;
-        ratios[log.op][b].push_back({ratio, formula_us / row.time_us()});
-        break;
-      }
-    }
+    logs.push_back(compared(log, scenario));
   }
-  text += fmt::format("#\n# {:<14} {:<16} {:>4} {:>9} {:>8} {:>22}\n", "operation", "size", "rows",
-                      "forecast", "|error|", "formula alone |error|");
-  for (const auto& [op, by_band] : ratios) {
-    for (std::size_t b = 0; b < std::size(bands); ++b) {
-      if (!by_band[b].empty()) text += summary(op, bands[b], by_band[b]);
-    }
-  }
-  text +=
-      "# forecast: of what was measured, the median; |error|: the median; formula: what NCCL's\n"
-      "# tuner predicts, without corrections and measured times\n";
-  print(text);
+  print(o.json ? to_json(logs) : to_text(logs));
   return 0;
 }
 

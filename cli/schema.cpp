@@ -40,6 +40,13 @@ constexpr Schema known[] = {{"scenario/1", "a scenario file, read by simulate, a
                             {"trace-summary/1", "trace summary --json"},
                             {"trace-comparison/1", "trace compare --json"},
                             {"list/1", "list --json"},
+                            {"model/1", "show model NAME --json"},
+                            {"machine/1", "show machine NAME --json"},
+                            {"gpu/1", "show gpu NAME --json"},
+                            {"collectives/1", "collectives --json"},
+                            {"nccl-prediction/1", "nccl predict --json"},
+                            {"nccl-comparison/1", "nccl compare LOG --json"},
+                            {"nccl-published/1", "nccl compare --published --json"},
                             {"doctor/1", "doctor --json"}};
 
 std::string text_of(std::string name) {

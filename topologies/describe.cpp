@@ -25,17 +25,9 @@ void end_line(std::string& out) {
 // 989.4, 450, 15.75: no more digits than the figure has.
 std::string figure(double value) { return fmt::format("{:.5g}", value); }
 
-std::string source_of(const Gpu& gpu, std::string_view group) {
-  for (const auto& [name, source] : gpu.sources) {
-    if (name == group) return source;
-  }
-  return "";
-}
-
-// "GPU - NVSwitch" and the like; the two kinds in the order of DeviceKind.
-std::string end_names(DeviceKind a, DeviceKind b) {
-  if (b < a) std::swap(a, b);
-  return fmt::format("{} - {}", to_string(a), to_string(b));
+// "GPU - NVSwitch" and the like.
+std::string end_names(const LinkGroup& group) {
+  return fmt::format("{} - {}", to_string(group.a), to_string(group.b));
 }
 
 std::string link_text(const Link& link) {
@@ -49,40 +41,15 @@ std::string link_text(const Link& link) {
   return "";
 }
 
-// Equal links are one line: how many, between what, how fast.
+// A line a group: how many, between what, how fast.
 void describe_links(std::string& out, const Machine& machine) {
-  using Key = std::tuple<LinkKind, std::string, std::string, double, double>;
-  std::map<Key, int> groups;
-  for (const auto edge : boost::make_iterator_range(boost::edges(machine.graph))) {
-    const Link& link = machine.graph[edge];
-    const DeviceKind a = machine.graph[boost::source(edge, machine.graph)].kind;
-    const DeviceKind b = machine.graph[boost::target(edge, machine.graph)].kind;
-    ++groups[{link.kind, end_names(a, b), link_text(link), link.gbps, link.latency_us}];
-  }
   out += "\nLinks (GB/s in one direction, line rate; latency a hop)\n";
-  for (const auto& [key, count] : groups) {
-    const auto& [kind, ends, text, gbps, latency] = key;
-    out += fmt::format("  {:>3}x {:<7} {:<25} {:<12} {:>7} GB/s  {:>4} us\n", count,
-                       to_string(kind), ends, text, gbps > 0 ? figure(gbps) : "?", figure(latency));
+  for (const LinkGroup& group : link_groups(machine)) {
+    const Link& link = group.link;
+    out += fmt::format("  {:>3}x {:<7} {:<25} {:<12} {:>7} GB/s  {:>4} us\n", group.count,
+                       to_string(link.kind), end_names(group), link_text(link),
+                       link.gbps > 0 ? figure(link.gbps) : "?", figure(link.latency_us));
   }
-}
-
-// NV12, PIX, SYS: as nvidia-smi topo prints it. NVLinks that only a relay GPU connects are shown by
-// the PCIe route between the two, as there.
-std::string cell(const Machine& machine, Vertex a, Vertex b) {
-  if (a == b) return "X";
-  const std::optional<Path> path = find_path(machine, a, b);
-  if (!path) return "-";
-  if (path->type != PathType::nvlink) return std::string(to_string(path->type));
-  int links = 0;
-  for (const auto edge :
-       boost::make_iterator_range(boost::out_edges(path->vertices[0], machine.graph))) {
-    if (boost::target(edge, machine.graph) == path->vertices[1] &&
-        machine.graph[edge].kind == LinkKind::nvlink) {
-      links += machine.graph[edge].count;
-    }
-  }
-  return fmt::format("NV{}", links);
 }
 
 void describe_paths(std::string& out, const Machine& machine) {
@@ -96,7 +63,7 @@ void describe_paths(std::string& out, const Machine& machine) {
   for (std::size_t i = 0; i < machine.gpus.size(); ++i) {
     out += fmt::format("  {:<6}", fmt::format("GPU{}", i));
     for (const Vertex other : machine.gpus) {
-      out += fmt::format("{:<6}", cell(machine, machine.gpus[i], other));
+      out += fmt::format("{:<6}", path_name(machine, machine.gpus[i], other));
     }
     const std::vector<int> nics = nearest_nics(machine, static_cast<int>(i));
     if (!nics.empty()) {
@@ -146,6 +113,51 @@ std::string bisection_text(const Machine& machine) {
 }
 
 }  // namespace
+
+std::string source_of(const Gpu& gpu, std::string_view group) {
+  for (const auto& [name, source] : gpu.sources) {
+    if (name == group) return source;
+  }
+  return "";
+}
+
+std::vector<LinkGroup> link_groups(const Machine& machine) {
+  // By what a line of text says of them, so that two lines are never the same.
+  using Key = std::tuple<LinkKind, std::string, std::string, double, double>;
+  std::map<Key, LinkGroup> groups;
+  for (const auto edge : boost::make_iterator_range(boost::edges(machine.graph))) {
+    LinkGroup one;
+    one.link = machine.graph[edge];
+    one.a = machine.graph[boost::source(edge, machine.graph)].kind;
+    one.b = machine.graph[boost::target(edge, machine.graph)].kind;
+    if (one.b < one.a) std::swap(one.a, one.b);
+    LinkGroup& group = groups
+                           .insert({{one.link.kind, end_names(one), link_text(one.link),
+                                     one.link.gbps, one.link.latency_us},
+                                    one})
+                           .first->second;
+    ++group.count;
+  }
+  std::vector<LinkGroup> list;
+  for (const auto& [key, group] : groups) list.push_back(group);
+  return list;
+}
+
+std::string path_name(const Machine& machine, Vertex a, Vertex b) {
+  if (a == b) return "X";
+  const std::optional<Path> path = find_path(machine, a, b);
+  if (!path) return "-";
+  if (path->type != PathType::nvlink) return std::string(to_string(path->type));
+  int links = 0;
+  for (const auto edge :
+       boost::make_iterator_range(boost::out_edges(path->vertices[0], machine.graph))) {
+    if (boost::target(edge, machine.graph) == path->vertices[1] &&
+        machine.graph[edge].kind == LinkKind::nvlink) {
+      links += machine.graph[edge].count;
+    }
+  }
+  return fmt::format("NV{}", links);
+}
 
 std::string describe(const Gpu& gpu) {
   std::string out = fmt::format("{}: {}\n", gpu.name, gpu.full_name);

@@ -84,6 +84,34 @@ TEST_CASE("lists of what is known conform to their schema") {
   }
 }
 
+TEST_CASE("what is shown of every model, machine and GPU conforms to its schema") {
+  for (const std::string what : {"model", "machine", "gpu"}) {
+    const Json list = Json::parse(run("list --json " + what + "s").out).at("list");
+    for (const Json& one : list) {
+      const std::string arguments = "show " + what + " " + one.at("name").get<std::string>();
+      conforms(arguments + " --json", what + "/1");
+      const Json shown = Json::parse(run(arguments + " --json").out);
+      CHECK(shown.at("name") == one.at("name"));
+      for (const char* key : {"parameters", "full_name", "memory_bytes", "network", "gpus"}) {
+        if (one.contains(key)) CHECK(shown.at(key) == one.at(key));
+      }
+    }
+  }
+}
+
+TEST_CASE("collectives and NCCL's tables conform to their schemas") {
+  const std::string log =
+      "tests/unit/collectives/logs/old2.10-2x8xA100-dgxa100-8hdr-allreduce.log --log-nodes 2";
+  conforms("collectives --ranks 12 --json", "collectives/1");
+  conforms("collectives --ranks 16 --cluster dgx-h100 --json", "collectives/1");
+  conforms("collectives --ranks 8 --bytes 1M --cluster dgx-h100 --engine messages --json",
+           "collectives/1");
+  conforms("nccl predict --cluster dgx-h100 --nodes 2 -f 8 --json", "nccl-prediction/1");
+  conforms("nccl predict --cluster dgx-h100 --op all_gather -f 8 --json", "nccl-prediction/1");
+  conforms("nccl compare " + log + " --cluster dgx-a100 --json", "nccl-comparison/1");
+  conforms("nccl compare --published --json", "nccl-published/1");
+}
+
 TEST_CASE("runs and validations conform to their schemas") {
   const std::string tiny = " --model gpt2 --cluster dgx-h100 --gpus 2 --seq-len 32 --strategy ddp";
   conforms("run" + tiny + " --json", "forecast/1");

@@ -41,7 +41,8 @@ std::string words(const Errors& e) {
   return fmt::format("{:.1f} > {:.1f} % ({})", e.tuner_percent, e.corrected_percent, e.rows);
 }
 
-std::string tables(const Corrections& corrections, const std::vector<PublishedCall>& calls) {
+PublishedErrors published_errors(const Corrections& corrections,
+                                 const std::vector<PublishedCall>& calls) {
   constexpr const char* roles[] = {"fitted on", "checked", "apart"};
   std::set<std::string> classes;
   std::set<std::pair<int, std::string>> machines;  // fitted on, checked, apart
@@ -51,24 +52,17 @@ std::string tables(const Corrections& corrections, const std::vector<PublishedCa
     machines.emplace(static_cast<int>(c.role), c.machine);
     names.insert(c.machine);
   }
-  std::string text = fmt::format(
-      "{} published calls on {} machines, median |error|: NCCL's formula alone > forecast (rows)\n",
-      calls.size(), names.size());
-  const auto header = [&](const std::string& first) {
-    text += fmt::format("\n{:<30}", first);
-    for (const Band& band : bands) text += fmt::format("{:>24}", band.name);
-    text += '\n';
-  };
+  PublishedErrors published{calls.size(), names.size(), {}};
   const auto row = [&](const std::string& name, const auto& wanted) {
-    text += fmt::format("  {:<28}", name);
-    for (const Band& band : bands) {
-      text += fmt::format("{:>24}", words(errors(corrections, calls, [&](const PublishedCall& c) {
-                            return wanted(c) && band.holds(c.bytes);
-                          })));
+    ErrorRow& r = published.tables.back().rows.emplace_back();
+    r.name = name;
+    for (std::size_t b = 0; b < std::size(bands); ++b) {
+      r.by_band[b] = errors(corrections, calls, [&](const PublishedCall& c) {
+        return wanted(c) && bands[b].holds(c.bytes);
+      });
     }
-    text += '\n';
   };
-  header("machines nothing was fitted on");
+  published.tables.push_back({"machines nothing was fitted on", {}});
   for (const CollectiveKind kind :
        {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter}) {
     row(std::string(to_string(kind)), [&](const PublishedCall& c) {
@@ -76,18 +70,35 @@ std::string tables(const Corrections& corrections, const std::vector<PublishedCa
     });
   }
   row("all", [](const PublishedCall& c) { return c.role == SiteRole::check; });
-  header("classes of networks");
+  published.tables.push_back({"classes of networks", {}});
   for (const std::string& name : classes) {
     for (const SiteRole role : {SiteRole::fit, SiteRole::check}) {
       row(name + ", " + roles[static_cast<int>(role)],
           [&](const PublishedCall& c) { return c.role == role && c.network_class == name; });
     }
   }
-  header("machines");
+  published.tables.push_back({"machines", {}});
   for (const auto& machine : machines) {
     row(machine.second + ", " + roles[machine.first], [&](const PublishedCall& c) {
       return static_cast<int>(c.role) == machine.first && c.machine == machine.second;
     });
+  }
+  return published;
+}
+
+std::string to_text(const PublishedErrors& published) {
+  std::string text = fmt::format(
+      "{} published calls on {} machines, median |error|: NCCL's formula alone > forecast (rows)\n",
+      published.calls, published.machines);
+  for (const ErrorTable& table : published.tables) {
+    text += fmt::format("\n{:<30}", table.title);
+    for (const Band& band : bands) text += fmt::format("{:>24}", band.name);
+    text += '\n';
+    for (const ErrorRow& row : table.rows) {
+      text += fmt::format("  {:<28}", row.name);
+      for (const Errors& e : row.by_band) text += fmt::format("{:>24}", words(e));
+      text += '\n';
+    }
   }
   return text;
 }

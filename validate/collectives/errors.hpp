@@ -2,8 +2,11 @@
 // How far forecasts are from published measurements: median absolute error, with NCCL's prediction
 // alone beside it.
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -34,6 +37,20 @@ Errors errors(const Corrections& corrections, const std::vector<PublishedCall>& 
 std::string words(const Errors& errors);  // "38.9 > 33.0 % (138)"
 
 // By operation, by class and by machine: what `stepcast nccl compare --published` prints.
-std::string tables(const Corrections& corrections, const std::vector<PublishedCall>& calls);
+struct ErrorRow {
+  std::string name;  // "all_reduce", "rdma, fitted on"
+  std::array<Errors, std::size(bands)> by_band;
+};
+struct ErrorTable {
+  std::string title;  // "machines nothing was fitted on"
+  std::vector<ErrorRow> rows;
+};
+struct PublishedErrors {
+  std::size_t calls = 0, machines = 0;
+  std::vector<ErrorTable> tables;
+};
+PublishedErrors published_errors(const Corrections& corrections,
+                                 const std::vector<PublishedCall>& calls);
+std::string to_text(const PublishedErrors& errors);
 
 }  // namespace stepcast::validate

@@ -13,7 +13,7 @@ int main() {
   using namespace stepcast::validate;
   const std::vector<PublishedCall> calls = published_calls();
   const Fit fitted = fit(calls);
-  fmt::print(stderr, "{}", tables(fitted.corrections, calls));
+  fmt::print(stderr, "{}", to_text(published_errors(fitted.corrections, calls)));
   for (const std::string& name : fitted.rejected) {
     fmt::print(stderr, "{}: its check machines came out worse; no correction\n", name);
   }

@@ -1,0 +1,9 @@
+#include "cli/json_text.hpp"
+
+namespace stepcast::cli {
+
+std::string json_text(const nlohmann::ordered_json& document) {
+  return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace stepcast::cli

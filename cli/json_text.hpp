@@ -1,0 +1,12 @@
+#pragma once
+// A JSON document as it is printed.
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace stepcast::cli {
+
+// Names of files need not be UTF-8: what is not is replaced.
+std::string json_text(const nlohmann::ordered_json& document);
+
+}  // namespace stepcast::cli
