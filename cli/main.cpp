@@ -11,12 +11,14 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <memory>
 #include <sstream>
 #include <stdexcept>
 
 #include "base/error.hpp"
 #include "base/version.hpp"
 #include "cli/command.hpp"
+#include "cli/help.hpp"
 #include "cli/refusals.hpp"
 
 namespace stepcast::cli {
@@ -114,6 +116,7 @@ std::string what_is_required(const CLI::App& app, const std::string& message) {
 int run(int argc, char** argv) {
   CLI::App app{"Forecasts a data-parallel training step before the hardware is bought.",
                "stepcast"};
+  app.formatter(std::make_shared<HelpFormatter>());  // commands and their verbs inherit it
   app.set_version_flag("--version", "stepcast " + std::string(version()));
   app.footer(
       "Example:\n  stepcast simulate --model llama-3-8b --cluster dgx-h100 --nodes 16 \\\n"
