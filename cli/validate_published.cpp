@@ -1,7 +1,10 @@
 // stepcast validate --published: the accuracy ledger; --kernels: the kernel models on shapes and
 // GPUs that were left out.
 
+#include <memory>
+
 #include "base/toml.hpp"
+#include "cli/progress.hpp"
 #include "cli/validate.hpp"
 #include "sim/report/html_page.hpp"
 #include "validate/kernels/kernel_report.hpp"
@@ -50,6 +53,19 @@ bool ValidatePublished::chosen() const {
   return kernels_;
 }
 
+namespace {
+
+// A minute's work: how far it has come, on stderr.
+Ledger ledger_with_progress() {
+  std::unique_ptr<Progress> shown;
+  return run_ledger([&](std::size_t done, std::size_t all) {
+    if (!shown) shown = std::make_unique<Progress>(all, "published rows");
+    shown->at(done);
+  });
+}
+
+}  // namespace
+
 int ValidatePublished::run(bool json, const std::string& report) const {
   if (kernels_) {
     if (!report.empty()) {
@@ -64,7 +80,7 @@ int ValidatePublished::run(bool json, const std::string& report) const {
     return 0;
   }
   if (!report.empty()) check_report("--report", report);
-  const Ledger ledger = run_ledger();
+  const Ledger ledger = ledger_with_progress();
   if (!page_.empty()) write_file(page_, to_page(ledger));
   if (!record_.empty()) write_file(record_, to_record(ledger));
   if (!picture_.empty()) write_file(picture_, to_picture(ledger));

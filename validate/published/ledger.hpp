@@ -5,6 +5,8 @@
 // Nothing here is a forecast's business: rows marked `check` never enter a fit, and no factor
 // belongs to a row, a model or a scale (docs/accuracy.md says what was fitted on what).
 
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,7 +27,8 @@ struct Ledger {
   std::vector<SourceResult> sources;
 };
 
-Ledger run_ledger();
+// `progress`: rows that are forecast, of all; from 0 on, after each.
+Ledger run_ledger(const std::function<void(std::size_t done, std::size_t all)>& progress = {});
 
 std::string to_text(const Ledger& ledger, bool rows = false);  // rows: each of them, too
 std::string to_json(const Ledger& ledger);                     // schema stepcast.accuracy/1

@@ -106,7 +106,8 @@ std::string scenario_without(const Scenario& scenario, const std::vector<std::st
   return text.out;
 }
 
-std::vector<Outcome> forecast_rows(const PublishedSource& source) {
+std::vector<Outcome> forecast_rows(const PublishedSource& source,
+                                   const std::function<void()>& after_row) {
   std::vector<Outcome> outcomes;
   std::map<std::string, Simulated> reports;
   const auto simulated = [&](const Scenario& scenario) -> const Simulated& {
@@ -132,12 +133,14 @@ std::vector<Outcome> forecast_rows(const PublishedSource& source) {
   for (const MeasuredRow& row : source.rows) {
     if (!row.left_out.empty()) continue;
     Outcome& o = outcomes.emplace_back(outcome_of(source, row, report_for(row.scenario)));
-    if (row.measure != Measure::change_percent) continue;
-    if (!source.changed) {
-      throw InputError(row.where, "a change needs [changed] in the source's TOML");
+    if (row.measure == Measure::change_percent) {
+      if (!source.changed) {
+        throw InputError(row.where, "a change needs [changed] in the source's TOML");
+      }
+      const Seconds changed = report_for(merged(row.scenario, *source.changed)).report.step_time;
+      o.forecast_change = (o.forecast / changed - 1) * 100;
     }
-    const Seconds changed = report_for(merged(row.scenario, *source.changed)).report.step_time;
-    o.forecast_change = (o.forecast / changed - 1) * 100;
+    if (after_row) after_row();
   }
   return outcomes;
 }

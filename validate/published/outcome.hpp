@@ -1,6 +1,7 @@
 #pragma once
 // A published row beside its forecast. Rows of one scenario share one simulation.
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,8 +32,10 @@ struct Outcome {
   double measured_rate() const { return samples_per_gpu / measured; }
 };
 
-// Of the rows that are not left out, in their order. The outcomes point into `source`.
-std::vector<Outcome> forecast_rows(const PublishedSource& source);
+// Of the rows that are not left out, in their order. The outcomes point into `source`. `after_row`
+// is called once one is forecast.
+std::vector<Outcome> forecast_rows(const PublishedSource& source,
+                                   const std::function<void()>& after_row = {});
 
 // Equal in all but the keys named: "gpus", "nodes", ... (by what was said).
 std::string scenario_without(const Scenario& scenario, const std::vector<std::string>& keys);

@@ -85,8 +85,10 @@ TEST_CASE("a source says what all its rows have in common") {
   CHECK(source.rows[1].scenario.model == "gpt2");
   CHECK(source.rows[1].scenario.micro_batch == 2);
   CHECK(source.rows[1].scenario.gpus == 1);
-  const std::vector<Outcome> outcomes = forecast_rows(source);
+  int said = 0;  // once a row is forecast
+  const std::vector<Outcome> outcomes = forecast_rows(source, [&] { ++said; });
   REQUIRE(outcomes.size() == 2);
+  CHECK(said == 2);
   CHECK(outcomes[0].measured == doctest::Approx(0.1));
   CHECK(outcomes[0].samples_per_gpu == 2);
   CHECK(outcomes[0].nodes == 1);
