@@ -18,7 +18,7 @@ struct Options {
 
 int results(const Options& o) {
   o.output.check();
-  const PointTable table = Store(o.file, Store::Mode::read).read();
+  const PointTable table = Store(o.file, Store::Mode::read, {note}).read();
   std::vector<Expression> conditions;
   for (const std::string& text : o.output.where) {
     conditions.push_back(Expression::parse(text, "--where", column_names(table)));

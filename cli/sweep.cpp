@@ -134,9 +134,7 @@ class Sweeping {
     return complete;
   }
 
-  void say(const std::string& text) {
-    if (progress_ != nullptr) progress_->say(text);
-  }
+  void say(const std::string& text) { progress_ != nullptr ? progress_->say(text) : note(text); }
 
   // Which point a row of the table is.
   const std::unordered_map<std::string, std::size_t>& rows() const { return rows_; }
@@ -221,19 +219,20 @@ void check_columns(const Options& o, const Points& points) {
 // Rank 0, or the only one.
 int own(const Options& o, const Ranks& ranks, const Points& points, const Conditions& conditions) {
   check_columns(o, points);
-  Store store(o.out, Store::Mode::create);
+  Sweeping* running = nullptr;
+  const auto say = [&running](const std::string& text) {
+    running != nullptr ? running->say(text) : note(text);
+  };
+  Store store(o.out, Store::Mode::create, {say});
   std::unique_ptr<Door> door;
   const std::string identity = build_version() + points.fingerprint();
   if (ranks.size > 1) door = std::make_unique<Door>(ranks, o.out, identity);
   end_on_ctrl_c();
-  Sweeping* running = nullptr;
   DispatchOptions options;
   options.jobs = o.jobs > 0 ? o.jobs : default_jobs(ranks);
   options.door = door.get();
   options.stop = &interrupted;
-  options.say = [&running](const std::string& text) {
-    if (running != nullptr) running->say(text);
-  };
+  options.say = say;
   Dispatcher dispatcher(evaluating(points), options);
   Sweeping run(points, store, dispatcher);
   running = &run;

@@ -4,9 +4,11 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 
 #include "base/error.hpp"
 #include "base/version.hpp"
@@ -33,10 +35,14 @@ std::string quoted(const std::string& column) { return '"' + column + '"'; }  //
 
 struct Store::Database {
   std::string path;
+  StoreWait wait;
   sqlite3* handle = nullptr;
   bool writes = false;
+  int waited_ms = 0;  // for the lock that is waited for now
+  bool said = false;
 
   ~Database() {
+    wait.say = nullptr;  // whoever listened may be gone
     // Back to one file, where nobody reads just now: it may be copied, and read where nothing may
     // be written.
     if (writes) sqlite3_exec(handle, "PRAGMA journal_mode=DELETE", nullptr, nullptr, nullptr);
@@ -46,6 +52,25 @@ struct Store::Database {
   [[noreturn]] void fail(const char* what) const {
     const char* why = handle == nullptr ? "out of memory" : sqlite3_errmsg(handle);
     throw InputError({path, 0, ""}, fmt::format("{}: {}", what, why));
+  }
+
+  // SQLite asks whether to go on waiting for a lock, `times` after it was first asked.
+  static int on_busy(void* self, int times) {
+    Database& db = *static_cast<Database*>(self);
+    if (times == 0) {
+      db.waited_ms = 0;
+      db.said = false;
+    }
+    if (db.wait.say && !db.said && db.waited_ms >= db.wait.after_ms) {
+      db.said = true;
+      db.wait.say(fmt::format("{} is locked by another program: waiting for it, {} s at most",
+                              db.path, busy_ms / 1000));
+    }
+    if (db.waited_ms >= busy_ms) return 0;
+    const int pause_ms = std::min(100, 1 << std::min(times, 7));
+    std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
+    db.waited_ms += pause_ms;
+    return 1;
   }
 
   void run(const std::string& sql, const char* what = "cannot be written") const {
@@ -142,7 +167,7 @@ struct Store::Database {
     if (sqlite3_open_v2(name.c_str(), &handle, flags, nullptr) != SQLITE_OK) {
       fail("cannot be opened");
     }
-    sqlite3_busy_timeout(handle, busy_ms);
+    sqlite3_busy_handler(handle, on_busy, this);
     sqlite3_extended_result_codes(handle, 1);
   }
 
@@ -198,8 +223,10 @@ struct Store::Database {
   }
 };
 
-Store::Store(const std::string& path, Mode mode) : db_(std::make_unique<Database>()) {
+Store::Store(const std::string& path, Mode mode, StoreWait wait)
+    : db_(std::make_unique<Database>()) {
   db_->path = path;
+  db_->wait = std::move(wait);
   db_->open(mode);
   mode == Mode::create ? db_->create() : db_->check_ours();
 }

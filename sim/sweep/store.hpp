@@ -18,6 +18,7 @@
 // same version (base/version.hpp). Tested by tests/unit/sweep/store_test.cpp.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_set>
@@ -46,12 +47,19 @@ struct PointTable {
   std::vector<Row> rows;
 };
 
+// Another program may hold the file. A Store waits for it, half a minute at most, and says so once
+// it has waited for `after_ms`.
+struct StoreWait {
+  std::function<void(const std::string&)> say = {};  // not called when the Store ends
+  int after_ms = 2000;
+};
+
 class Store {
  public:
   enum class Mode { create, read };
   // create: makes the file where there is none. Throws InputError where it cannot be opened, is no
-  // database, or is another program's.
-  Store(const std::string& path, Mode mode);
+  // database, is another program's, or stays locked.
+  Store(const std::string& path, Mode mode, StoreWait wait = {});
   ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;

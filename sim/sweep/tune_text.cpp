@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/version.hpp"
 #include "sim/forecast/resolve.hpp"
@@ -18,11 +20,19 @@ double number(const Result& r, const char* output) {
   return r.numbers[static_cast<std::size_t>(output_index(output))];
 }
 
+// "22,659,202"; what is no whole number as a scenario says it.
+std::string shown_value(const ScenarioKey& key, const Scenario& s) {
+  const std::optional<double> number =
+      key.is_number() && key.is_set(s) ? key.number(s) : std::nullopt;
+  if (number && *number == std::floor(*number)) return grouped(*number);
+  return key.text(s);
+}
+
 // "strategy fsdp2, micro_batch 2, ...": the knobs that are said.
 std::string said(const Scenario& s) {
   std::string text;
   for (const std::string& key : tuned_keys()) {
-    const std::string value = scenario_key(key).text(s);
+    const std::string value = shown_value(scenario_key(key), s);
     if (!value.empty()) text += (text.empty() ? "" : ", ") + key + " " + value;
   }
   return text.empty() ? "all at their defaults" : text;

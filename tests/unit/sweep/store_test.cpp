@@ -127,3 +127,28 @@ TEST_CASE("a row of another build of the same version is worked out again and wr
   REQUIRE(store.read().rows.size() == 2);
   for (const PointTable::Row& row : store.read().rows) CHECK(row.version == build_version());
 }
+
+TEST_CASE("a database that another program holds is waited for, and that is said once") {
+  const Folder folder;
+  const std::string file = folder.file("s.db");
+  { Store(file, Store::Mode::create).put({"nodes"}, {point("a", {2.0}, 1)}); }
+  sqlite3* other = nullptr;
+  REQUIRE(sqlite3_open(file.c_str(), &other) == SQLITE_OK);
+  REQUIRE(sqlite3_exec(other, "BEGIN EXCLUSIVE", nullptr, nullptr, nullptr) == SQLITE_OK);
+  std::vector<std::string> said;
+  // The other lets go once it hears of it: no second is waited here.
+  const auto hear = [&](const std::string& text) {
+    said.push_back(text);
+    sqlite3_exec(other, "COMMIT", nullptr, nullptr, nullptr);
+  };
+  {
+    Store store(file, Store::Mode::create, {hear, 0});
+    CHECK(said.size() == 1);
+    CHECK(said.at(0) == file + " is locked by another program: waiting for it, 30 s at most");
+    REQUIRE(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) == SQLITE_OK);
+    store.put({"nodes"}, {point("b", {4.0}, 1)});
+    CHECK(said.size() == 2);
+    CHECK(store.known().size() == 2);
+    sqlite3_close(other);
+  }
+}
