@@ -38,7 +38,7 @@ std::string to_text(const MemoryComparison& c) {
   text +=
       fmt::format("\n{}{}{:>10}{:>12}{:>11}{}{}\n", padded("GB a GPU", 21), padded("textbook", 14),
                   "", "as it runs", "in a step", peaks ? fmt::format("{:>9}", "peak") : "",
-                  limit ? fmt::format("   fits in {}", gigabytes(c.question.capacity)) : "");
+                  limit ? fmt::format("   fits in {} GB", gigabytes(c.question.capacity)) : "");
   for (const MemoryComparisonRow& row : c.rows) {
     std::string line = padded(row.strategy, 21) + padded(row.formula, 14) +
                        fmt::format("{:>10}{:>12}{:>11}", gigabytes(row.textbook),
@@ -52,6 +52,10 @@ std::string to_text(const MemoryComparison& c) {
       "activations apart.";
   text += peaks ? " peak: the schedule's, with activations, CUDA context and NCCL.\n"
                 : " With a model and a cluster: the peak, with activations.\n";
+  // Textbooks count in GB, so 16Ψ of 7e9 are 112; forecasts of a step count memory in GiB.
+  text += limit ? fmt::format("GB: 1e9 bytes; {} GB are the {} of other reports.\n",
+                              gigabytes(c.question.capacity), human_gib(c.question.capacity))
+                : "GB: 1e9 bytes.\n";
   if (const std::string absent = left_out_of(c.question); !absent.empty()) {
     text += folded("", absent);
   }
