@@ -13,15 +13,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <pugixml.hpp>
 #include <set>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/toml.hpp"
+#include "topologies/importers/nccl_xml_attributes.hpp"
 #include "topologies/importers/nccl_xml_graph.hpp"
 
 namespace stepcast {
@@ -34,7 +32,7 @@ constexpr std::size_t max_cpus = 128;  // NUMA nodes; every two are linked
 class Reader {
  public:
   Reader(const std::string& text, const std::string& file, const ImportOptions& options)
-      : path_(file), text_(text), options_(options) {
+      : path_(file), text_(text), options_(options), xml_(file, text) {
     if (!options.gpu.empty()) machine_.gpu = load_gpu(options.gpu);
     named_ = !options.gpu.empty();
   }
@@ -43,7 +41,7 @@ class Reader {
     pugi::xml_document document;
     const pugi::xml_parse_result parsed = document.load_buffer(text_.data(), text_.size());
     if (!parsed) {
-      throw InputError({path_, line_of(parsed.offset), ""},
+      throw InputError({path_, xml_.line_of(parsed.offset), ""},
                        fmt::format("not valid XML: {}", parsed.description()));
     }
     if (document.child("graphs")) {
@@ -57,8 +55,8 @@ class Reader {
                        "has no element <system>; accepted: an NCCL topology (NCCL_TOPO_DUMP_FILE)");
     }
     if (const pugi::xml_node second = system.next_sibling("system")) {
-      throw error(second, "",
-                  "is there twice: the file holds several machines; accepted: one node");
+      throw xml_.error(second, "",
+                       "is there twice: the file holds several machines; accepted: one node");
     }
     check_one_host(system);
     partial_ = !system.select_node(".//gpu");
@@ -91,41 +89,9 @@ class Reader {
   }
 
  private:
-  int line_of(std::ptrdiff_t offset) const {
-    const auto end = text_.begin() + std::clamp<std::ptrdiff_t>(
-                                         offset, 0, static_cast<std::ptrdiff_t>(text_.size()));
-    return 1 + static_cast<int>(std::count(text_.begin(), end, '\n'));
-  }
-
-  InputError error(const pugi::xml_node& node, std::string_view key, const std::string& message) {
-    const std::string name = node.name();
-    return InputError(
-        {path_, line_of(node.offset_debug()), key.empty() ? name : fmt::format("{}.{}", name, key)},
-        message);
-  }
-
-  double number(const pugi::xml_node& node, const char* key, double fallback, double least,
-                double most) {
-    const char* text = node.attribute(key).value();
-    if (*text == '\0') return fallback;
-    char* end = nullptr;
-    const double value = std::strtod(text, &end);
-    if (*end != '\0' || !std::isfinite(value) || value < least || value > most) {
-      throw error(node, key,
-                  fmt::format("\"{}\" is not a number from {} to {}", text, least, most));
-    }
-    return value;
-  }
-
-  int integer(const pugi::xml_node& node, const char* key, int fallback, int least, int most) {
-    const double value = number(node, key, fallback, least, most);
-    if (value != std::floor(value)) throw error(node, key, "accepted: a whole number");
-    return static_cast<int>(value);
-  }
-
   void check_room(const pugi::xml_node& node) {
     if (graph_.size() >= max_devices) {
-      throw error(node, "", fmt::format("more than {} devices", max_devices));
+      throw xml_.error(node, "", fmt::format("more than {} devices", max_devices));
     }
   }
 
@@ -139,8 +105,8 @@ class Reader {
     if (!again) return;
     const char* number = again.attribute("dev").value();
     if (seen.size() > 1) {
-      throw error(again, "dev",
-                  fmt::format("is {}, as of another GPU; accepted: a number each", number));
+      throw xml_.error(again, "dev",
+                       fmt::format("is {}, as of another GPU; accepted: a number each", number));
     }
     notes_.push_back(fmt::format("all {} GPUs say dev=\"{}\": they are numbered as in the file",
                                  numbers_.size(), number));
@@ -152,33 +118,28 @@ class Reader {
     for (const pugi::xml_node cpu : system.children("cpu")) {
       const std::string host = cpu.attribute("host_hash").value();
       if (!first.empty() && !host.empty() && host != first) {
-        throw error(cpu, "host_hash",
-                    "differs from the first CPU's: the file holds several hosts; accepted: one "
-                    "node");
+        throw xml_.error(
+            cpu, "host_hash",
+            "differs from the first CPU's: the file holds several hosts; accepted: one "
+            "node");
       }
       if (first.empty()) first = host;
     }
-  }
-
-  // Top byte and the next of a PCI class: 0x0302 for "0x030200"; 0 where there is none.
-  static unsigned pci_class(const pugi::xml_node& pci) {
-    return static_cast<unsigned>(std::strtoul(pci.attribute("class").value(), nullptr, 16) >> 8) &
-           0xffff;
   }
 
   // A GPU of a file that lists PCI devices only: the machine's GPU is the named one, or the one of
   // this device id.
   void add_bare_gpu(const pugi::xml_node& pci, Vertex parent) {
     if (!named_) {
-      const auto id = static_cast<unsigned>(
-          std::strtoul(pci.attribute("device").value(), nullptr, 16) & 0xffff);
+      const unsigned id = importing::device_id(pci);
       const std::string name = importing::gpu_of_pci_id(id);
       if (name.empty()) {
-        throw error(pci, "",
-                    fmt::format("is a GPU without <gpu>: the file is partial and is completed with "
-                                "--gpu NAME{}; accepted: {}",
-                                options_.nic_gbit.empty() ? " and --nic-speed GBIT" : "",
-                                importing::gpus_for(0)));
+        throw xml_.error(
+            pci, "",
+            fmt::format("is a GPU without <gpu>: the file is partial and is completed with "
+                        "--gpu NAME{}; accepted: {}",
+                        options_.nic_gbit.empty() ? " and --nic-speed GBIT" : "",
+                        importing::gpus_for(0)));
       }
       machine_.gpu = load_gpu(name);
       named_ = true;
@@ -194,29 +155,30 @@ class Reader {
   Vertex place_gpu(Device device, const pugi::xml_node& pci, Vertex parent) {
     const std::string id = pci.attribute("busid").value();
     if (!graph_.free_bus(id)) {
-      throw error(
+      throw xml_.error(
           pci, "busid",
           fmt::format("is {}, as of another GPU; accepted: a bus id each", id.substr(0, 40)));
     }
     check_room(pci);
-    return graph_.add_gpu(std::move(device), id, parent, generation(pci), lanes(pci));
+    return graph_.add_gpu(std::move(device), id, parent, generation(pci), xml_.lanes(pci));
   }
 
   void add_bare_nic(const pugi::xml_node& pci, Vertex parent) {
     if (options_.nic_gbit.empty()) {
-      throw error(pci, "",
-                  "is a NIC without <net>: the file is partial and is completed with --nic-speed "
-                  "GBIT (one for all NICs, or one each with commas)");
+      throw xml_.error(
+          pci, "",
+          "is a NIC without <net>: the file is partial and is completed with --nic-speed "
+          "GBIT (one for all NICs, or one each with commas)");
     }
     const std::string_view vendor = pci.attribute("vendor").value();
     Device device;
     device.product = vendor == "0x1d0f" ? "efa" : vendor == "0x14e4" ? "bnxt" : "";
-    bare_nic_network_ = vendor == "0x1d0f"         ? "efa"
-                        : pci_class(pci) == 0x0207 ? "infiniband"
-                                                   : "roce";
+    bare_nic_network_ = vendor == "0x1d0f"                    ? "efa"
+                        : importing::pci_class(pci) == 0x0207 ? "infiniband"
+                                                              : "roce";
     device.nic_guid = (std::uint64_t{1} << 62) + nics_.size();
     check_room(pci);
-    graph_.add_nic(std::move(device), parent, generation(pci), lanes(pci));
+    graph_.add_nic(std::move(device), parent, generation(pci), xml_.lanes(pci));
   }
 
   void complete_nvlinks() {
@@ -286,33 +248,22 @@ class Reader {
     }
   }
 
-  // Of "16.0 GT/s PCIe", "8 GT/s"; Gen3, as NCCL takes it, for what is not known.
   int generation(const pugi::xml_node& pci) {
-    const double speed = std::strtod(pci.attribute("link_speed").value(), nullptr);
-    constexpr double gt_per_s[] = {2.5, 5, 8, 16, 32, 64};
-    for (int g = 0; g < 6; ++g) {
-      if (speed == gt_per_s[g]) return g + 1;
-    }
-    ++unknown_speeds_;
-    return 3;
-  }
-
-  int lanes(const pugi::xml_node& pci) {
-    const int said = integer(pci, "link_width", 0, 0, 255);
-    constexpr int not_known = 255;  // of Linux; with it goes an unknown speed, which is said
-    return said > 0 && said != not_known ? said : 16;
+    const int known = importing::pcie_generation(pci);
+    if (known == 0) ++unknown_speeds_;
+    return known > 0 ? known : 3;
   }
 
   void add_cpu(const pugi::xml_node& cpu) {
     if (cpus_.size() >= max_cpus) {
-      throw error(cpu, "", fmt::format("more than {} CPUs; accepted: one node", max_cpus));
+      throw xml_.error(cpu, "", fmt::format("more than {} CPUs; accepted: one node", max_cpus));
     }
     Device device;
     device.cpu_arch = cpu.attribute("arch").value();
     device.cpu_vendor = cpu.attribute("vendor").value();
-    device.cpu_family = integer(cpu, "familyid", 0, 0, 1 << 20);
-    device.cpu_model = integer(cpu, "modelid", 0, 0, 1 << 20);
-    device.numa_node = integer(cpu, "numaid", -1, -1, 1 << 20);
+    device.cpu_family = xml_.integer(cpu, "familyid", 0, 0, 1 << 20);
+    device.cpu_model = xml_.integer(cpu, "modelid", 0, 0, 1 << 20);
+    device.numa_node = xml_.integer(cpu, "numaid", -1, -1, 1 << 20);
     if (device.cpu_arch.empty()) {
       importing::set_host(device, options_.cpu.empty() ? "amd" : options_.cpu);
       ++unknown_cpus_;
@@ -328,28 +279,29 @@ class Reader {
   }
 
   void add_pci(const pugi::xml_node& pci, Vertex parent, int depth) {
-    if (depth > max_depth) throw error(pci, "", "nested too deeply");
+    if (depth > max_depth) throw xml_.error(pci, "", "nested too deeply");
     if (const pugi::xml_node gpu = pci.child("gpu")) return add_gpu(gpu, pci, parent);
     if (const pugi::xml_node nic = pci.child("nic")) return add_nic(nic, parent, pci);
     if (partial_ && !pci.child("pci")) {
-      const unsigned kind = pci_class(pci);
+      const unsigned kind = importing::pci_class(pci);
       const std::string_view vendor = pci.attribute("vendor").value();
       if (kind == 0x0300 && vendor.size() > 2 && vendor != "0x10de") return;  // a server's console
       if (kind == 0x0302 || kind == 0x0300) return add_bare_gpu(pci, parent);
       if (kind >> 8 == 0x02) return add_bare_nic(pci, parent);
       if (kind == 0 && gpus_.empty()) {
-        throw error(pci, "class",
-                    fmt::format("is missing: nothing says whether {} is a GPU or a NIC; accepted: "
-                                "a file with classes, or NCCL_TOPO_DUMP_FILE on the machine",
-                                pci.attribute("busid").value()));
+        throw xml_.error(
+            pci, "class",
+            fmt::format("is missing: nothing says whether {} is a GPU or a NIC; accepted: "
+                        "a file with classes, or NCCL_TOPO_DUMP_FILE on the machine",
+                        pci.attribute("busid").value()));
       }
       if (kind != 0) return;  // a disk, an NVSwitch: nothing that moves gradients
     }
     check_room(pci);
-    const Vertex vertex = graph_.add_switch(parent, generation(pci), lanes(pci));
+    const Vertex vertex = graph_.add_switch(parent, generation(pci), xml_.lanes(pci));
     for (const pugi::xml_node child : pci.children("pci")) {
-      if (broadcom_generation(pci, 0) > 0 &&
-          broadcom_generation(child, 1) == broadcom_generation(pci, 0)) {
+      if (importing::broadcom_generation(pci, 0) > 0 &&
+          importing::broadcom_generation(child, 1) == importing::broadcom_generation(pci, 0)) {
         for (const pugi::xml_node below : child.children("pci")) add_pci(below, vertex, depth + 2);
       } else {
         add_pci(child, vertex, depth + 1);
@@ -357,21 +309,8 @@ class Reader {
     }
   }
 
-  // Broadcom PEX switches show two levels although every port has the full rate: they are one.
-  static int broadcom_generation(const pugi::xml_node& pci, std::uint64_t level) {
-    const auto part = [&](const char* key) {
-      return std::strtoull(pci.attribute(key).value(), nullptr, 16) & 0xffff;
-    };
-    const std::uint64_t id = part("vendor") << 48 | part("device") << 32 |
-                             part("subsystem_vendor") << 16 | (part("subsystem_device") & 0xf000);
-    if (id == (0x1000c0101000a000 | level << 12)) return 4;
-    if (id == (0x1000c03010000000 | level << 12)) return 5;
-    return 0;
-  }
-
   void name_gpu(int sm, const pugi::xml_node& pci) {
-    const auto id =
-        static_cast<unsigned>(std::strtoul(pci.attribute("device").value(), nullptr, 16) & 0xffff);
+    const unsigned id = importing::device_id(pci);
     const std::string name = importing::gpu_of_pci_id(id);
     if (!name.empty()) {
       machine_.gpu = load_gpu(name);
@@ -385,35 +324,37 @@ class Reader {
   }
 
   void add_gpu(const pugi::xml_node& gpu, const pugi::xml_node& pci, Vertex parent) {
-    int sm = integer(gpu, "sm", 0, 0, 10000);
+    int sm = xml_.integer(gpu, "sm", 0, 0, 10000);
     if (!named_ && gpus_.empty()) name_gpu(sm, pci);
     if (sm == 0 && named_) sm = machine_.gpu.compute_capability;
-    if (sm == 0) throw error(gpu, "sm", "is missing; accepted: a compute capability such as 80");
+    if (sm == 0)
+      throw xml_.error(gpu, "sm", "is missing; accepted: a compute capability such as 80");
     if (sm != machine_.gpu.compute_capability) {
-      throw error(gpu, "sm",
-                  fmt::format("is {}; accepted: {} as {} has, all GPUs of a machine being alike",
-                              sm, machine_.gpu.compute_capability,
-                              named_ ? machine_.gpu.name : "the first GPU"));
+      throw xml_.error(
+          gpu, "sm",
+          fmt::format("is {}; accepted: {} as {} has, all GPUs of a machine being alike", sm,
+                      machine_.gpu.compute_capability,
+                      named_ ? machine_.gpu.name : "the first GPU"));
     }
     Device device;
-    device.index = integer(gpu, "dev", static_cast<int>(gpus_.size()), 0, max_devices);
+    device.index = xml_.integer(gpu, "dev", static_cast<int>(gpus_.size()), 0, max_devices);
     numbers_.emplace_back(device.index, gpu);
-    device.gpudirect_rdma = integer(gpu, "gdr", 0, 0, 1) != 0;
+    device.gpudirect_rdma = xml_.integer(gpu, "gdr", 0, 0, 1) != 0;
     const Vertex vertex = place_gpu(std::move(device), pci, parent);
     for (const pugi::xml_node nvlink : gpu.children("nvlink")) {
       const std::string_view kind = nvlink.attribute("tclass").value();
       if (kind == "0x068001") ++cpu_nvlinks_;
       using Far = importing::NcclXmlGraph::FarEnd;
       graph_.add_nvlinks(vertex, nvlink.attribute("target").value(),
-                         integer(nvlink, "count", 1, 1, 1024),
+                         xml_.integer(nvlink, "count", 1, 1, 1024),
                          kind.empty()                      ? Far::unknown
                          : kind.substr(0, 8) == "0x068000" ? Far::nvswitch
                                                            : Far::device);
     }
     for (const pugi::xml_node c2c : gpu.children("c2c")) {
-      const int count = integer(c2c, "count", 1, 1, 1024);
+      const int count = xml_.integer(c2c, "count", 1, 1, 1024);
       // Its PCIe may come by a switch, as that of a NIC does (GB300); C2C goes to the CPU itself.
-      graph_.add_c2c(vertex, cpu_, count, number(c2c, "bw", 0, 0, 1e9) * count / 1000);
+      graph_.add_c2c(vertex, cpu_, count, xml_.number(c2c, "bw", 0, 0, 1e9) * count / 1000);
     }
   }
 
@@ -421,32 +362,26 @@ class Reader {
     for (const pugi::xml_node net : nic.children("net")) {
       Device device;
       device.product = net.attribute("name").value();
-      const double megabits = number(net, "speed", 0, -1e9, 1e9);
+      const double megabits = xml_.number(net, "speed", 0, -1e9, 1e9);
       if (!(megabits > 0)) ++unknown_nics_;
       device.nic_gbps = (megabits > 0 ? megabits : 10000) / 8000;
-      device.nic_port = integer(net, "port", 0, 0, 1 << 20);
-      device.nic_guid = guid(net, nics_.size());
-      device.nic_latency_us = number(net, "latency", 0, 0, 1e6);
-      device.gpudirect_rdma = integer(net, "gdr", 0, 0, 1) != 0;
+      device.nic_port = xml_.integer(net, "port", 0, 0, 1 << 20);
+      device.nic_guid = importing::port_guid(net, nics_.size());
+      device.nic_latency_us = xml_.number(net, "latency", 0, 0, 1e6);
+      device.gpudirect_rdma = xml_.integer(net, "gdr", 0, 0, 1) != 0;
       check_room(net);
       if (pci) {
-        graph_.add_nic(std::move(device), parent, generation(pci), lanes(pci));
+        graph_.add_nic(std::move(device), parent, generation(pci), xml_.lanes(pci));
       } else {
         graph_.add_virtual_nic(std::move(device), parent);
       }
     }
   }
 
-  // Ports of equal guid share an ASIC; NCCL takes those that say 0 for one, too.
-  static std::uint64_t guid(const pugi::xml_node& net, std::size_t number) {
-    if (!net.attribute("guid")) return (std::uint64_t{1} << 62) + number;
-    const std::uint64_t value = std::strtoull(net.attribute("guid").value(), nullptr, 0);
-    return value != 0 ? value : std::uint64_t{1} << 61;
-  }
-
   const std::string& path_;
   const std::string& text_;
   const ImportOptions& options_;
+  importing::XmlAttributes xml_;
   Vertex cpu_ = 0;  // whose devices are read
   bool named_ = false;
   bool partial_ = false;  // no <gpu>: only CPUs and PCI devices
