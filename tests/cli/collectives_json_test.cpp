@@ -83,7 +83,7 @@ TEST_CASE("a comparison's JSON has the errors of its text") {
 }
 
 TEST_CASE("the JSON of collectives has what the text says, null where there is no cluster") {
-  const Json alone = json_of("collectives --ranks 12 --bytes 25mib");
+  const Json alone = json_of("collectives --ranks 12 --bytes 25miB");
   CHECK(alone.at("bytes") == 26'214'400);
   CHECK(alone.at("nccl").is_null());
   CHECK(alone.at("algorithms").at(1).at("time_s").is_null());
