@@ -50,7 +50,8 @@ std::vector<Bytes> sizes_of(const NcclOptions& o) {
   std::vector<Bytes> sizes;
   for (double size = static_cast<double>(begin); size <= static_cast<double>(end) * 1.0001;
        size *= factor) {
-    sizes.push_back(static_cast<Bytes>(std::llround(size)));
+    const auto rounded = static_cast<Bytes>(std::llround(size));
+    if (sizes.empty() || sizes.back() != rounded) sizes.push_back(rounded);  // 1, 1.1, ... bytes
   }
   return sizes;
 }

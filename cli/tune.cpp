@@ -108,10 +108,14 @@ int run(const Options& o, const ScenarioFlags& flags) {
   options.stop = &interrupted;
   std::unique_ptr<Progress> progress;
   std::string phase;
+  std::size_t total = 0;
   options.progress = [&](const std::string& now, std::size_t done, std::size_t all) {
     if (all == 0) return;
-    if (now != phase) progress = std::make_unique<Progress>(all, "combinations " + now);
+    if (now != phase || all != total) {
+      progress = std::make_unique<Progress>(all, "combinations " + now);
+    }
     phase = now;
+    total = all;
     progress->at(done);
   };
   for (const int signal : {SIGTERM, SIGINT}) {

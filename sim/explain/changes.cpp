@@ -200,6 +200,11 @@ class Ideas {
   }
 
   void software() {
+    // In fp32 nothing is turned, and torch.compile turns by itself.
+    if (now_.channels_last == false && now_.precision != "fp32" &&
+        s_.profile.value_or("pytorch-eager") != "pytorch-compile") {
+      add("channels_last", "--channels-last true", [](Scenario& c) { c.channels_last = true; });
+    }
     if (s_.profile.value_or("pytorch-eager") == "pytorch-eager") {
       add("torch.compile", "--profile pytorch-compile",
           [](Scenario& c) { c.profile = "pytorch-compile"; });

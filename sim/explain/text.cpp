@@ -69,9 +69,9 @@ class Page {
   void head() {
     text_ += folded(
         "",
-        fmt::format("{}, {} ({}), micro-batch {}{}, checkpointing {}, on {} GPU{}: {} x {}: {} a "
+        fmt::format("{}, {} ({}){}, micro-batch {}{}, checkpointing {}, on {} GPU{}: {} x {}: {} a "
                     "step, {:.1f} {}/s, MFU {}",
-                    r_.model, r_.strategy, r_.precision, r_.micro_batch,
+                    r_.model, r_.strategy, r_.precision, layout_words(r_), r_.micro_batch,
                     r_.accumulation > 1 ? fmt::format(" x {} accumulated", r_.accumulation) : "",
                     r_.checkpointing, grouped(r_.gpus), r_.gpus == 1 ? "" : "s", r_.nodes,
                     r_.machine_name, human_seconds(r_.step_time), r_.samples_per_second,

@@ -47,6 +47,9 @@ void describe(const Resolved& r, Report& report) {
   report.images = takes_images(step.model.architecture.family);
   report.seq_len = step.workload.seq_len;
   report.image_size = step.workload.image_size;
+  if (step.model.architecture.family == Family::resnet) {
+    report.channels_last = step.workload.channels_last;
+  }
   report.micro_batch = step.workload.micro_batch;
   report.accumulation = step.accumulation;
   report.checkpointing = to_string(step.workload.checkpointing);

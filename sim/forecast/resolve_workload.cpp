@@ -48,7 +48,8 @@ InputError no_convolutions(const Scenario& s, const Model& model) {
 }
 
 // Text has a sequence length, images have a size; the other would be ignored in silence.
-void resolve_input(const Scenario& s, const Model& model, Workload& workload) {
+// `compiled`: torch.compile lays a resnet's tensors out by itself.
+void resolve_input(const Scenario& s, const Model& model, bool compiled, Workload& workload) {
   const Architecture& a = model.architecture;
   if (takes_images(a.family)) {
     if (s.seq_len) {
@@ -63,7 +64,7 @@ void resolve_input(const Scenario& s, const Model& model, Workload& workload) {
     }
     if (a.family != Family::resnet && s.channels_last) throw no_convolutions(s, model);
     workload.image_size = s.image_size.value_or(a.image_size);
-    workload.channels_last = s.channels_last.value_or(false);
+    workload.channels_last = s.channels_last.value_or(false) || compiled;
     return;
   }
   if (s.channels_last) throw no_convolutions(s, model);
@@ -116,7 +117,7 @@ bool multiplies(const Gpu& gpu, Dtype dtype) {
 void resolve_workload(const Scenario& s, const StrategyChoice& strategy, Resolved& r) {
   TrainingStep& step = r.step;
   step.workload.micro_batch = s.micro_batch.value_or(1);
-  resolve_input(s, step.model, step.workload);
+  resolve_input(s, step.model, r.profile.fused_elementwise, step.workload);
   if (takes_long_sequences(s, step.model)) {
     r.notes.push_back(fmt::format("seq_len was not said: the model's maximum, {}",
                                   grouped(static_cast<double>(step.workload.seq_len))));

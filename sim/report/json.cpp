@@ -142,6 +142,7 @@ std::string to_json(const Report& r) {
         {"parameters", r.parameters},
         {"seq_len", r.images ? Json() : Json(r.seq_len)},
         {"image_size", r.images ? Json(r.image_size) : Json()},
+        {"channels_last", r.channels_last ? Json(*r.channels_last) : Json()},
         {"micro_batch", r.micro_batch},
         {"accumulation", r.accumulation},
         {"checkpointing", r.checkpointing},

@@ -48,6 +48,8 @@ struct Report {
   bool images = false;          // a sample is an image, not a sequence of tokens
   std::int64_t seq_len = 0;     // 0 for images
   std::int64_t image_size = 0;  // pixels a side; 0 for text
+  // How a resnet's tensors lie; none: the model has no convolutions.
+  std::optional<bool> channels_last = {};
   std::int64_t micro_batch = 0;
   int accumulation = 1;
   std::string checkpointing;
@@ -121,5 +123,8 @@ std::string to_text(const Report& report, const TextOptions& options = {});
 
 // Schema "stepcast.forecast/1", docs/json-schema.md. Two-space indentation, keys in a fixed order.
 std::string to_json(const Report& report);
+
+// ", NHWC" or ", NCHW" for a resnet, else nothing.
+std::string layout_words(const Report& report);
 
 }  // namespace stepcast

@@ -94,14 +94,15 @@ class Page {
 
   void head() {
     folded("",
-           fmt::format("{}: {} parameters, {}, micro-batch {}{}, checkpointing {}", r_.model,
-                       human_count(static_cast<double>(r_.parameters)),
-                       r_.images ? fmt::format("images of {} pixels a side", r_.image_size)
-                                 : fmt::format("{} tokens a sequence",
-                                               grouped(static_cast<double>(r_.seq_len))),
-                       r_.micro_batch,
-                       r_.accumulation > 1 ? fmt::format(" x {} accumulated", r_.accumulation) : "",
-                       r_.checkpointing));
+           fmt::format(
+               "{}: {} parameters, {}, micro-batch {}{}, checkpointing {}", r_.model,
+               human_count(static_cast<double>(r_.parameters)),
+               r_.images
+                   ? fmt::format("images of {} pixels a side{}", r_.image_size, layout_words(r_))
+                   : fmt::format("{} tokens a sequence", grouped(static_cast<double>(r_.seq_len))),
+               r_.micro_batch,
+               r_.accumulation > 1 ? fmt::format(" x {} accumulated", r_.accumulation) : "",
+               r_.checkpointing));
     const std::string mesh =
         r_.mesh.shard == 1       ? fmt::format("{} replica{}", grouped(r_.mesh.replicate),
                                          r_.mesh.replicate == 1 ? "" : "s")
@@ -313,6 +314,11 @@ double bytes_sent_inter(const CollectiveRow& row) { return row.cost.bytes_sent_i
 
 std::string to_text(const Report& report, const TextOptions& options) {
   return Page(report, options).run();
+}
+
+std::string layout_words(const Report& report) {
+  if (!report.channels_last) return "";
+  return *report.channels_last ? ", NHWC" : ", NCHW";
 }
 
 }  // namespace stepcast

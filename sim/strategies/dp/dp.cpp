@@ -95,10 +95,12 @@ class Parallel {
       run_step();
     }
     builder_.note(
-        fmt::format("nn.DataParallel is given {} sequences, {} a GPU; the loss is computed {}, the "
+        fmt::format("nn.DataParallel is given {} {}, {} a GPU; the loss is computed {}, the "
                     "optimizer on "
                     "GPU 0; the time split and the collectives are GPU 0's",
-                    gpus_ * step_.workload.micro_batch, step_.workload.micro_batch,
+                    gpus_ * step_.workload.micro_batch,
+                    takes_images(step_.model.architecture.family) ? "images" : "sequences",
+                    step_.workload.micro_batch,
                     loss_.everywhere() ? "in forward, on every GPU" : "on GPU 0 over all of them"));
     return builder_.take();
   }

@@ -83,16 +83,19 @@ TEST_CASE("links are named by node, rail or rank, and what no link can be is ref
 
 TEST_CASE("a slow NIC, a lost one, slow NVLinks and another machine equal the unfolded run") {
   for (const std::string& strategy : three_strategies) {
-    for (const char* text : {"node=1,nic=2:slow=0.25", "node=1,nic=2:down",
-                             "rank=9,nvlink:slow=0.1", "node=1:machine=dgx-a100"}) {
+    for (const char* text : {"node=1,nic=2:slow=0.02", "node=1,nic=1-7:down",
+                             "rank=9,nvlink:slow=0.02", "node=1:machine=dgx-a100"}) {
       CAPTURE(strategy);
       CAPTURE(text);
-      const PerturbedStep folded = perturbed(on_nodes(2, strategy, text));
-      const PerturbedStep alone = perturbed(on_nodes(2, strategy, text), Folding::none);
+      Scenario s = on_nodes(2, strategy, text);
+      s.seq_len = 1024;
+      s.micro_batch = 2;
+      const PerturbedStep folded = perturbed(s);
+      const PerturbedStep alone = perturbed(s, Folding::none);
       CHECK(alone.classes.size() == 16);
       CHECK(folded.classes.size() <= 4);
       CHECK(folded.step_time == doctest::Approx(alone.step_time).epsilon(1e-6));
-      CHECK(folded.lost() >= -1e-9);  // a small model's collectives may hide it
+      CHECK(folded.lost() > 0.01 * folded.before);  // nothing hides it
     }
   }
 }

@@ -61,7 +61,8 @@ TEST_CASE("FSDP2 trains as one rank does") {
 }
 
 TEST_CASE("HSDP trains as one rank does") {
-  for (const Mesh mesh : {Mesh{2, 1}, Mesh{1, 3}, Mesh{2, 2}, Mesh{4, 2}, Mesh{2, 4}}) {
+  for (const Mesh mesh :
+       {Mesh{1, 1}, Mesh{2, 1}, Mesh{1, 2}, Mesh{1, 3}, Mesh{2, 2}, Mesh{4, 2}, Mesh{2, 4}}) {
     Case c;
     c.strategy.kind = StrategyKind::hsdp;
     c.mesh = mesh;
@@ -87,7 +88,8 @@ TEST_CASE("FSDP1 trains as one rank does under each sharding strategy") {
 TEST_CASE("FSDP1's hybrid strategies train as one rank does") {
   for (const ShardingStrategy sharding :
        {ShardingStrategy::hybrid_shard, ShardingStrategy::hybrid_shard_zero2}) {
-    for (const Mesh mesh : {Mesh{2, 2}, Mesh{2, 4}, Mesh{3, 1}}) {
+    for (const Mesh mesh :
+         {Mesh{1, 1}, Mesh{2, 1}, Mesh{1, 2}, Mesh{3, 1}, Mesh{2, 2}, Mesh{2, 4}}) {
       Case c;
       c.strategy.kind = StrategyKind::fsdp1;
       c.strategy.sharding = sharding;
