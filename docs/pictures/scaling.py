@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""docs/pictures/scaling.py PROGRAM: DDP from 1 to 4,096 GPUs, and with buckets of 0.25 to 1,000 MiB,
+"""docs/pictures/scaling.py PROGRAM [--check]: DDP from 1 to 4,096 GPUs, and with buckets of 0.25 to 1,000 MiB,
 from the program's JSON. Draws ddp-scaling.svg and ddp-buckets.svg beside this file and writes the
-tables of docs/scaling.md anew, between the lines that say so."""
+tables of docs/scaling.md anew, between the lines that say so. --check writes nothing and fails where
+a table is no longer what the program says."""
 import json
 import math
 import pathlib
@@ -12,6 +13,8 @@ import sys
 here = pathlib.Path(__file__).resolve().parent
 page = here.parent / "scaling.md"
 program = str(pathlib.Path(sys.argv[1]).resolve())
+check = sys.argv[2:] == ["--check"]
+stale = []
 
 step = ["--model", "gpt2-medium", "--micro-batch", "4", "--cluster", "dgx-h100"]
 ring = ["--nccl", "NCCL_ALGO=Ring"]
@@ -87,13 +90,18 @@ class Picture:
         self.lines.append(f'<text x="{at + 5:.1f}" y="{self.top + 14}" fill="{colour}">{label}</text>')
 
     def write(self, name):
-        (here / name).write_text("\n".join([*self.lines, "</svg>"]) + "\n")
+        if not check:
+            (here / name).write_text("\n".join([*self.lines, "</svg>"]) + "\n")
 
 
 def into_page(name, lines):
     begin, end = f"<!-- {name}: docs/pictures/scaling.py -->\n", f"<!-- end of {name} -->\n"
     text = page.read_text()
-    page.write_text(re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _: begin + "\n".join(lines) + "\n" + end, text, flags=re.S))
+    new = re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _: begin + "\n".join(lines) + "\n" + end, text, flags=re.S)
+    if not check:
+        page.write_text(new)
+        return
+    stale.extend(f"{page.name} has: {a}\nthe program says: {b}" for a, b in zip(text.splitlines(), new.splitlines()) if a != b)
 
 
 def ceiling():
@@ -152,3 +160,5 @@ def buckets():
 
 ceiling()
 buckets()
+if stale:
+    sys.exit("\n".join([*stale, "docs/pictures/scaling.py PROGRAM writes them anew"]))

@@ -1,6 +1,6 @@
 // At least 95 % of the mistakes in a schedule are noticed, over every strategy (mutants.hpp): all
-// mutants of the plain schedules, a fixed sample of those with options. mutants_table_test.cpp runs all of
-// all, with more swaps, and prints the table of docs/runtime.md.
+// mutants of the plain schedules, a fixed sample of those with options. mutants_table_test.cpp runs
+// all of all, with more swaps, and prints the table of docs/runtime.md.
 
 #include "tests/unit/runtime/mutants.hpp"
 
