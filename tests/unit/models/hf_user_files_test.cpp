@@ -56,6 +56,7 @@ const Row published[] = {
     {"openai_gpt-oss-20b.json", 20914757184},
     {"tt-metal_Llama-3.2-1B-Instruct.json", 1235814400},
     {"tt-metal_Qwen2.5-7B-Instruct.json", 7615616512},
+    {"vit-base-patch16-224.json", 86567656},
     {"whisper-small.json", 241734912},
     {"xft_deepseek-r1.json", 671026419200},
     {"xft_llama-3-70b.json", 70553706496},
