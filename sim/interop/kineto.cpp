@@ -181,8 +181,10 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
       case Place::device: {
         KinetoInfo::Device& device = info.devices.back();
         if (key_ == "totalGlobalMem") device.memory_bytes = whole;
-        if (key_ == "computeMajor") device.compute_capability += 10 * small(whole);
-        if (key_ == "computeMinor") device.compute_capability += small(whole);
+        // In either order; said again, the last one counts.
+        int& capability = device.compute_capability;
+        if (key_ == "computeMajor") capability = 10 * std::min(small(whole), 999) + capability % 10;
+        if (key_ == "computeMinor") capability += std::min(small(whole), 9) - capability % 10;
         if (key_ == "numSms") device.sm_count = small(whole);
         break;
       }

@@ -139,6 +139,23 @@ TEST_CASE(
   CHECK(info.devices.empty());
 }
 
+TEST_CASE("keys of a device that stand there twice do not add up, however large they are") {
+  const auto capability = [](const std::string& keys) {
+    const TempFile file(
+        "{\"deviceProperties\": [{" + keys +
+        "}], \"traceEvents\": [{\"ph\": \"X\", \"name\": \"k\", \"ts\": 1, \"dur\": 1}]}");
+    const KinetoInfo info = read_kineto(file.path(), [](const KinetoEvent&) {});
+    REQUIRE(info.devices.size() == 1);
+    return info.devices[0].compute_capability;
+  };
+  CHECK(capability(R"("computeMajor": 8, "computeMinor": 9)") == 89);
+  CHECK(capability(R"("computeMinor": 9, "computeMajor": 8)") == 89);
+  CHECK(capability(
+            R"("computeMajor": 8, "computeMinor": 6, "computeMajor": 9, "computeMinor": 0)") == 90);
+  const std::string much = R"("computeMajor": 85028372480, "computeMinor": 85028372480)";
+  CHECK(capability(much + ", " + much + ", " + much) == 9999);
+}
+
 TEST_CASE("a broken trace is refused with the reason") {
   CHECK(contains(refusal(TempFile("").path()), "is no JSON at byte"));
   CHECK(contains(refusal(TempFile(newer.substr(0, 700)).path()), "is no JSON at byte 7"));
