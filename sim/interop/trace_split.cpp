@@ -24,8 +24,11 @@ class Splitter {
     prepare();
     double cursor = step_.begin_us;
     for (const TraceSlice* slice : main_) {
-      if (slice->start_us > cursor) gap(cursor, slice->start_us, slice);
-      const double from = std::max(cursor, slice->start_us);
+      if (slice->start_us > cursor) {
+        gap(cursor, slice->start_us, slice);
+        cursor = slice->start_us;  // also where the slice has no length
+      }
+      const double from = cursor;
       const double to = std::min(slice->end_us, step_.end_us);
       if (to <= from) continue;
       if (slice->what == KernelClass::collective) {

@@ -89,6 +89,19 @@ double exposed(const TraceStep& step, const char* kind) {
 
 }  // namespace
 
+TEST_CASE("a gap before a kernel of no length counts once") {
+  std::istringstream in(R"({"traceEvents": [
+    {"ph": "X", "cat": "kernel", "name": "k", "ts": 0, "dur": 0, "args": {"stream": 23}},
+    {"ph": "X", "cat": "gpu_memcpy", "name": "a", "ts": 0.5, "args": {"stream": 7}},
+    {"ph": "X", "cat": "gpu_memcpy", "name": "b", "ts": 0.5, "dur": 2, "args": {"stream": 7}},
+    {"ph": "X", "cat": "gpu_memcpy", "name": "c", "ts": 1.5, "dur": 2, "args": {"stream": 7}}]})");
+  const TraceSummary s = summary_of_trace(in, "test");
+  REQUIRE(s.steps.size() == 1);
+  CHECK(s.steps[0].length_us() == doctest::Approx(3.5));
+  CHECK(s.steps[0].compute_us() == doctest::Approx(3.0));  // 0.5 to 3.5
+  CHECK(s.steps[0].idle_us == doctest::Approx(0.5));
+}
+
 TEST_CASE("a step lasts from the last kernel of the step before to its own last kernel") {
   const TraceSummary s = by_hand().read();
   REQUIRE(s.steps.size() == 3);
