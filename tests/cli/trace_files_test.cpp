@@ -37,8 +37,10 @@ std::string summary(const fs::path& path) {
     if (line.starts_with("longest kernels")) break;
     while (line.ends_with(' ')) line.pop_back();
     if (line.empty()) continue;
-    const std::size_t at = line.find(path.string());
-    if (at != std::string::npos) line.replace(at, path.string().size(), "FILE");
+    for (const std::string& name : {path.string(), path.filename().string()}) {
+      const std::size_t at = line.find(name);
+      if (at != std::string::npos) line.replace(at, name.size(), "FILE");
+    }
     text += "  " + line + "\n";
   }
   return text;
