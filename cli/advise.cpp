@@ -2,6 +2,7 @@
 
 #include "sim/advise/advise.hpp"
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "base/error.hpp"

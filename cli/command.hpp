@@ -2,9 +2,12 @@
 // What a subcommand is: it adds itself to the command line and returns what to run when it is
 // chosen. main.cpp holds the table; each subcommand is one file.
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
+
+namespace CLI {
+class App;  // its header costs each source that includes it 5 s
+}
 
 namespace stepcast::cli {
 

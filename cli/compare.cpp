@@ -2,6 +2,7 @@
 
 #include "sim/explain/compare.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 

@@ -1,5 +1,7 @@
 #include "cli/comparison.hpp"
 
+#include <CLI/CLI.hpp>
+
 #include "sim/forecast/compared.hpp"
 
 namespace stepcast::cli {

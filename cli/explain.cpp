@@ -2,6 +2,7 @@
 
 #include "sim/explain/explain.hpp"
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "base/error.hpp"

@@ -1,5 +1,7 @@
 #include "cli/help.hpp"
 
+#include <CLI/CLI.hpp>
+
 #include "sim/report/format.hpp"
 
 namespace stepcast::cli {

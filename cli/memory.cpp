@@ -1,5 +1,6 @@
 // stepcast memory: what each strategy holds on a GPU, side by side.
 
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 

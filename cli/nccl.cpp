@@ -6,6 +6,7 @@
 
 #include "cli/nccl.hpp"
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "base/error.hpp"

@@ -1,5 +1,6 @@
 #include "cli/outline.hpp"
 
+#include <CLI/CLI.hpp>
 #include <map>
 
 #include "models/model.hpp"

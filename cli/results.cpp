@@ -1,5 +1,6 @@
 // stepcast results: questions to the database of a sweep.
 
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <numeric>
 

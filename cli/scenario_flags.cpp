@@ -1,5 +1,6 @@
 #include "cli/scenario_flags.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <type_traits>
 

@@ -3,12 +3,16 @@
 // one gets the same kind of message as in a file. --from takes job files of other frameworks
 // (sim/jobs): they come before a scenario file, and that before flags.
 
-#include <CLI/CLI.hpp>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "sim/forecast/scenario.hpp"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace stepcast::cli {
 

@@ -11,6 +11,7 @@
 #include <httplib.h>
 #include <spdlog/spdlog.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
 #include <memory>

@@ -2,12 +2,15 @@
 // What `simulate` writes for other tools to read: the step as PyTorch's profiler would have traced
 // it, in one file or a rank a file, and as Chakra execution traces.
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/report/trace.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace stepcast::cli {
 

@@ -1,6 +1,7 @@
 // stepcast validate --published: the accuracy ledger; --kernels: the kernel models on shapes and
 // GPUs that were left out.
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "base/toml.hpp"

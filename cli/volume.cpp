@@ -1,5 +1,6 @@
 // stepcast volume: what each strategy sends in a step, side by side.
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/comparison.hpp"

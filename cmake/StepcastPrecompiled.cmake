@@ -17,6 +17,9 @@ function(stepcast_precompiled target headers)
     target_compile_features(${owner} PRIVATE cxx_std_20)
     target_link_libraries(${owner} PRIVATE stepcast_warnings)
     target_compile_definitions(${owner} PRIVATE ${STEPCAST_PRECOMPILED_DEFINITIONS})
+    if(headers STREQUAL test_headers)
+      target_compile_options(${owner} PRIVATE ${STEPCAST_TEST_OPTIONS})
+    endif()
     target_include_directories(${owner} PRIVATE ${PROJECT_SOURCE_DIR})
     # In brackets: a path of this checkout in the generated file would keep compiler caches from
     # sharing objects between checkouts.
@@ -26,6 +29,10 @@ function(stepcast_precompiled target headers)
   target_compile_definitions(${target} PRIVATE ${STEPCAST_PRECOMPILED_DEFINITIONS})
   target_precompile_headers(${target} REUSE_FROM ${owner})
 endfunction()
+
+# Tests are not optimized, what they test is: g++ takes 2.6 s in place of 4.6 s for one of their sources,
+# of which there are some 300.
+set(STEPCAST_TEST_OPTIONS $<$<CXX_COMPILER_ID:GNU,Clang>:-O0>)
 
 set(STEPCAST_PRECOMPILED_DEFINITIONS
     $<TARGET_PROPERTY:fmt::fmt,INTERFACE_COMPILE_DEFINITIONS>
