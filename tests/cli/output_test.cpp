@@ -170,6 +170,20 @@ TEST_CASE("flags override the scenario file") {
   CHECK(j.at("scenario").at("engine") == "formula");
 }
 
+TEST_CASE("the time of a replica's step may be said with its unit, over the scenario's") {
+  const std::string step = small + "--strategy ddp --gpus 16 --replica-gpus 2 ";
+  const Json j = json_of(step + "--replica-step-ms 120");
+  for (const char* time : {"120ms", "0.12s", "120000us"}) {
+    CAPTURE(time);
+    CHECK(json_of(step + "--replica-step " + time) == j);
+  }
+  const TemporaryFile file(".toml",
+                           "model = \"gpt2\"\ncluster = \"dgx-h100\"\ngpus = 16\nmicro_batch = 2\n"
+                           "strategy = \"ddp\"\nreplica_gpus = 2\nreplica_step_ms = 9\n");
+  CHECK(json_of("simulate " + file.path() + " --replica-step 0.12s").at("step_time_s") ==
+        j.at("step_time_s"));
+}
+
 TEST_CASE("quiet by default, and -v says what was done on stderr only") {
   const Output quiet = run(small + "--strategy ddp");
   const Output loud = run(small + "--strategy ddp -v");
