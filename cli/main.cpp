@@ -26,7 +26,6 @@ namespace stepcast::cli {
 namespace {
 
 // A line a command, in the order of the help.
-// clang-format off
 // clang-format off: a line a command, in the order of the help
 const Command* const commands[] = {
     &simulate_command,
@@ -46,6 +45,7 @@ const Command* const commands[] = {
     &validate_command,
     &fit_command,
     &import_command,
+    &emit_command,
     &trace_command,
     &list_command,
     &show_command,
@@ -53,6 +53,7 @@ const Command* const commands[] = {
     &nccl_command,
     &collectives_command,
     &serve_command,
+    &help_command,
     &doctor_command,
     &completion_command,
     &man_command,

@@ -56,6 +56,15 @@ TEST_CASE("a prediction's JSON has the rows of its text") {
   CHECK(at == j.at("rows").size());
 }
 
+TEST_CASE("one rank has nothing to communicate, and no algorithm") {
+  const std::string question = "nccl predict --cluster dgx-h100 --gpus 1 -b 1M -e 4M";
+  CHECK(json_of(question).at("rows").empty());
+  const std::string text = run(question).out;
+  CHECK(text.find("1 rank on 1 x") != std::string::npos);
+  CHECK(text.find("nothing to communicate") != std::string::npos);
+  CHECK(text.find("Ring") == std::string::npos);
+}
+
 TEST_CASE("a comparison's JSON has the errors of its text") {
   const std::string question =
       "nccl compare tests/unit/collectives/logs/old2.10-2x8xA100-dgxa100-8hdr-allreduce.log "

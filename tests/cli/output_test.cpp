@@ -184,6 +184,20 @@ TEST_CASE("the time of a replica's step may be said with its unit, over the scen
         j.at("step_time_s"));
 }
 
+TEST_CASE("a scenario is emitted as its framework's configuration, which reads back") {
+  const TemporaryFile file(".json", run("emit deepspeed --model gpt2 --strategy zero2 --gpus 8 "
+                                        "--micro-batch 4")
+                                        .out);
+  const Json config = Json::parse(read(file.path()));
+  CHECK(config.at("train_micro_batch_size_per_gpu") == 4);
+  CHECK(config.at("zero_optimization").at("stage") == 2);
+  const Json j = json_of("simulate --model gpt2 --cluster dgx-h100 --from " + file.path());
+  CHECK(j.at("scenario").at("strategy") == "zero2");
+  const Output o = run("emit accelerate --model gpt2 --strategy ddp --gpus 8 --micro-batch 4");
+  CHECK(o.code == 0);
+  CHECK(o.err.find("accelerate cannot say micro_batch = 4") != std::string::npos);
+}
+
 TEST_CASE("quiet by default, and -v says what was done on stderr only") {
   const Output quiet = run(small + "--strategy ddp");
   const Output loud = run(small + "--strategy ddp -v");
