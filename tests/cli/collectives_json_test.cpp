@@ -12,18 +12,6 @@
 using namespace stepcast::test;
 using Json = nlohmann::json;
 
-namespace {
-
-Json json_of(const std::string& arguments) {
-  const Output o = run(arguments + " --json");
-  CAPTURE(arguments);
-  CAPTURE(o.err);
-  REQUIRE(o.code == 0);
-  return Json::parse(o.out);
-}
-
-}  // namespace
-
 TEST_CASE("a prediction's JSON has the rows of its text") {
   const std::string question = "nccl predict --cluster dgx-h100 --nodes 2 -b 4K -e 1GiB -f 16";
   const Json j = json_of(question);

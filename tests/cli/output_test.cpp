@@ -16,14 +16,6 @@ namespace {
 
 const std::string small = "simulate --model gpt2 --cluster dgx-h100 --micro-batch 2 ";
 
-Json json_of(const std::string& arguments) {
-  const Output o = run(arguments + " --json");
-  CAPTURE(arguments);
-  CAPTURE(o.err);
-  REQUIRE(o.code == 0);
-  return Json::parse(o.out);
-}
-
 // Rows without a list of ranks: busbw over algbw says 16.
 std::string sixteen_ranks_log() {
   return "# nThread 1 nGpus 1 minBytes 1048576 maxBytes 4194304 step: 2(factor)\n"
