@@ -115,8 +115,9 @@ Space space_of(const PlanQuestion& q, const Plan& plan) {
     }
   }
   for (std::int32_t level = 0; level < 3; ++level) {
-    if (q.scenario.checkpointing && *q.scenario.checkpointing != checkpointing_name(level))
-      continue;
+    const std::string name(checkpointing_name(level));
+    const bool asked = q.scenario.checkpointing == name;
+    if (q.scenario.checkpointing ? !asked : levels_of_model(q.scenario, {name}).empty()) continue;
     space.levels.push_back(level);
   }
   space.headroom = q.headroom;

@@ -353,6 +353,24 @@ TEST_CASE("tune writes its best as another framework's configuration, of what th
   }
 }
 
+TEST_CASE("searches try the checkpointing that the model has") {
+  const std::string step = " --model resnet-50 --cluster dgx-a100 --nodes 1 --strategy ddp ";
+  const Json tuned = json_of("tune" + step + "--keep strategy,micro_batch,bucket_cap_mb");
+  REQUIRE(tuned.at("knobs").size() == 1);
+  CHECK(tuned.at("knobs").at(0).at("key") == "checkpointing");
+  std::vector<std::string> values;
+  for (const Json& other : tuned.at("knobs").at(0).at("others")) {
+    CHECK(other.at("error").is_null());
+    values.push_back(other.at("value"));
+  }
+  CHECK(values == std::vector<std::string>{"none", "full"});
+  // 44 MB of activations an image: of 2,000 they do not fit, with each block's input alone they do.
+  const Output advice = run("advise --model resnet-50 --cluster dgx-a100 --micro-batch 2000");
+  CAPTURE(advice.err);
+  CHECK(advice.code == 0);
+  CHECK(advice.out.find("(full checkpointing)") != std::string::npos);
+}
+
 TEST_CASE("tune finds what a sweep over the same knobs finds, and writes it as a scenario") {
   const Folder folder;
   const std::string step = " --model gpt2 --cluster dgx-h100 --nodes 2 --seq-len 512 ";
