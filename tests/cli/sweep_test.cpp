@@ -359,7 +359,7 @@ TEST_CASE("searches try the checkpointing that the model has") {
   REQUIRE(tuned.at("knobs").size() == 1);
   CHECK(tuned.at("knobs").at(0).at("key") == "checkpointing");
   std::vector<std::string> values;
-  for (const Json& other : tuned.at("knobs").at(0).at("others")) {
+  for (const Json& other : tuned.at("knobs").at(0).at("values")) {
     CHECK(other.at("error").is_null());
     values.push_back(other.at("value"));
   }
