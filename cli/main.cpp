@@ -16,6 +16,7 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
+#include "base/unfinished.hpp"
 #include "base/version.hpp"
 #include "cli/command.hpp"
 #include "cli/help.hpp"
@@ -197,6 +198,7 @@ void print(const std::string& text) {
 int main(int argc, char** argv) {
   using namespace stepcast;
   std::signal(SIGPIPE, SIG_DFL);  // `stepcast ... | head` ends quietly
+  remove_unfinished_on_signals();
   spdlog::set_default_logger(spdlog::stderr_logger_st("stepcast"));
   spdlog::set_pattern("stepcast: %T.%e %v");
   spdlog::set_level(spdlog::level::off);
