@@ -36,7 +36,8 @@ int go(const CLI::App& program, const std::vector<std::string>& words) {
 
 Run add(CLI::App& command) {
   auto words = std::make_shared<std::vector<std::string>>();
-  command.add_option("command", *words, "the command (default: all of them in short), and its verb")
+  command
+      .add_option("command", *words, "the command (default: all of them in short), and its verb")
       ->option_text("COMMAND...");
   const CLI::App* program = command.get_parent();
   return [words, program] { return go(*program, *words); };

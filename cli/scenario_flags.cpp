@@ -65,8 +65,8 @@ ScenarioFlags::ScenarioFlags(CLI::App& command, const std::vector<std::string>& 
     if (std::is_same_v<Field, std::optional<bool>>) option->expected(0, 1)->default_str("true");
     options_[key.name] = option;
     if (key.name != std::string_view("replica_step_ms")) return;
-    replica_step_option_ = command.add_option("--replica-step", replica_step_,
-                                              "the same with its unit: 120ms, 0.12s");
+    replica_step_option_ =
+        command.add_option("--replica-step", replica_step_, "the same with its unit: 120ms, 0.12s");
     replica_step_option_->group(key.group)->option_text("TIME")->multi_option_policy(
         CLI::MultiOptionPolicy::TakeLast);
   });

@@ -6,10 +6,10 @@
 
 #include "base/error.hpp"
 #include "models/architecture.hpp"
+#include "models/checkpointing.hpp"
 #include "models/composition.hpp"
 #include "models/fp8.hpp"
 #include "models/layout.hpp"
-#include "models/checkpointing.hpp"
 
 namespace stepcast {
 namespace {

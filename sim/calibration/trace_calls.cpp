@@ -57,9 +57,9 @@ void TraceCalls::add_op(std::int64_t id, const KinetoEvent& event) {
     const Name name(event.name);
     op.name = names_.number(name, name);
     if (const std::optional<Kernel> k = kernel_of_op(event)) {
-      op.shape = shapes_.number({k->kind, k->dtype, k->m, k->n, k->k, k->batch, k->bytes_read,
-                                 k->bytes_written, k->name},
-                                *k);
+      op.shape = shapes_.number(
+          {k->kind, k->dtype, k->m, k->n, k->k, k->batch, k->bytes_read, k->bytes_written, k->name},
+          *k);
     }
   }
   ops_.push_back(op);
@@ -75,9 +75,9 @@ void TraceCalls::finish() {
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   for (Launched& kernel : kernels) {
     if (kernel.op >= 0) continue;
-    const auto at =
-        std::lower_bound(launches_.begin(), launches_.end(), kernel.correlation,
-                         [](const auto& launch, std::int64_t value) { return launch.first < value; });
+    const auto at = std::lower_bound(
+        launches_.begin(), launches_.end(), kernel.correlation,
+        [](const auto& launch, std::int64_t value) { return launch.first < value; });
     if (at != launches_.end() && at->first == kernel.correlation) kernel.op = at->second;
   }
   launches_ = {};

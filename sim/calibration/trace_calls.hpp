@@ -3,8 +3,8 @@
 // calibration is made of (from_trace.hpp), whatever format the trace has.
 //
 // Kept are 40 bytes a kernel, 24 an op that launches something, 16 a launch, and each shape, name
-// and collective once; lists that grow hold up to twice that. The text of the trace is not kept, nor
-// what else is in it. (A Chakra trace is read whole first: sim/interop/chakra.hpp.)
+// and collective once; lists that grow hold up to twice that. The text of the trace is not kept,
+// nor what else is in it. (A Chakra trace is read whole first: sim/interop/chakra.hpp.)
 //
 // Internal to from_trace.cpp. Tested by tests/unit/calibration/from_trace_test.cpp,
 // chakra_test.cpp and trace_memory_test.cpp.

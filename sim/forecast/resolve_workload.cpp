@@ -140,9 +140,8 @@ std::vector<std::string> levels_of_model(const Scenario& scenario,
                                          const std::vector<std::string>& levels) {
   if (!scenario.model) return levels;
   try {
-    const Model model =
-        load_model(scenario_path(scenario, "model", *scenario.model), scenario.seq_len.value_or(0),
-                   scenario.image_size.value_or(0));
+    const Model model = load_model(scenario_path(scenario, "model", *scenario.model),
+                                   scenario.seq_len.value_or(0), scenario.image_size.value_or(0));
     const std::vector<std::string> known = checkpointing_levels(model.architecture);
     std::vector<std::string> its;
     for (const std::string& level : levels) {

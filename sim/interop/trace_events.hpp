@@ -48,7 +48,7 @@ class TraceEvents {
   void join(int device, TraceSummary& out);
 
   std::vector<TraceSlice> slices;
-  std::vector<TraceCall> calls;  // of slices that are collectives, by TraceSlice::call
+  std::vector<TraceCall> calls;             // of slices that are collectives, by TraceSlice::call
   std::vector<TraceMark> marks, gpu_marks;  // in the order of the file
   TraceHost host;
   std::map<std::pair<std::int64_t, std::int64_t>, std::int32_t> threads;  // by pid and tid

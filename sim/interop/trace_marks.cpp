@@ -10,9 +10,8 @@ namespace stepcast {
 namespace {
 
 void by_begin(std::vector<TraceMark>& marks) {
-  std::stable_sort(marks.begin(), marks.end(), [](const TraceMark& a, const TraceMark& b) {
-    return a.begin_us < b.begin_us;
-  });
+  std::stable_sort(marks.begin(), marks.end(),
+                   [](const TraceMark& a, const TraceMark& b) { return a.begin_us < b.begin_us; });
 }
 
 // Those of the processes that launched the device's kernels; all where there are none of theirs.
@@ -91,8 +90,9 @@ std::int32_t TraceMarks::step_of(const TraceSlice& slice) const {
   const auto own = streams_.find(slice.stream);
   const std::vector<Span>& spans = own == streams_.end() ? steps_ : own->second;
   const double when = on_gpu_ || slice.thread < 0 ? slice.start_us : slice.called_us;
-  const auto next = std::upper_bound(spans.begin(), spans.end(), when,
-                                     [](double at, const Span& span) { return at < span.begin_us; });
+  const auto next =
+      std::upper_bound(spans.begin(), spans.end(), when,
+                       [](double at, const Span& span) { return at < span.begin_us; });
   if (next == spans.begin()) return -1;
   // What came after the last mark had ended is no part of it.
   if (next == spans.end() && when > spans.back().end_us) return -1;

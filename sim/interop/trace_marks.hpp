@@ -9,10 +9,10 @@
 //   stream 7    |#1 gemm      gemm|#2 gemm  |
 //   stream 13          |#2 copy|               the next step's input, while step 1 computes
 //
-// The host's marks count where they are there. Traces without the host's side (ProfilerActivity.CUDA
-// alone, or with the CPU's events filtered out) have the GPU's only, and where no kernel has its
-// launch the GPU's say more. A stream without marks goes by the main stream's. Without any mark the
-// whole trace is one step, "trace".
+// The host's marks count where they are there. Traces without the host's side
+// (ProfilerActivity.CUDA alone, or with the CPU's events filtered out) have the GPU's only, and
+// where no kernel has its launch the GPU's say more. A stream without marks goes by the main
+// stream's. Without any mark the whole trace is one step, "trace".
 //
 // Internal to trace_steps.cpp. Tested by tests/unit/interop/trace_test.cpp.
 
@@ -44,8 +44,8 @@ class TraceMarks {
   void take_host(const TraceEvents& events);
   void take_gpu(std::vector<TraceMark> marks, int main_stream);
 
-  std::vector<std::string> names_;                     // of steps, by time
-  std::vector<Span> steps_;                            // by time; of the main stream where there is one
+  std::vector<std::string> names_;  // of steps, by time
+  std::vector<Span> steps_;         // by time; of the main stream where there is one
   std::map<std::int32_t, std::vector<Span>> streams_;  // the GPU's, by begin
   bool on_gpu_ = false;
   bool one_ = false;  // no mark: the whole trace

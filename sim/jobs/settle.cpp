@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
-#include "models/model.hpp"
 #include "models/checkpointing.hpp"
+#include "models/model.hpp"
 #include "sim/forecast/resolve.hpp"
 #include "sim/forecast/scenario_keys.hpp"
 #include "sim/jobs/settle_parts.hpp"

@@ -236,7 +236,8 @@ TEST_CASE("an empty value is refused with what the option takes, not with its he
     }
   }
   CHECK(options > 100);
-  check_refused({good + " --channels-last ''", {"--channels-last: '' is not accepted; accepted: true, false"}});
+  check_refused({good + " --channels-last ''",
+                 {"--channels-last: '' is not accepted; accepted: true, false"}});
   check_refused({"collectives --ranks 8 --bytes ''", {"accepted: bytes, as 4096, 25M, 1GiB"}});
   check_refused({good + " --engine ''", {"accepted: fluid, formula, messages"}});
 }

@@ -75,17 +75,20 @@ class Generated : public std::streambuf {
 };
 
 std::string times(int at) {
-  return "\"ph\": \"X\", \"ts\": " + std::to_string(10 * at) + ", \"dur\": 5, \"pid\": 1, \"tid\": 1";
+  return "\"ph\": \"X\", \"ts\": " + std::to_string(10 * at) +
+         ", \"dur\": 5, \"pid\": 1, \"tid\": 1";
 }
 
 std::string kernel(int i) {
-  return "{" + times(i) + R"(, "cat": "kernel", "name": "gemm", "args": {"device": 0, "stream": 7,)" +
+  return "{" + times(i) +
+         R"(, "cat": "kernel", "name": "gemm", "args": {"device": 0, "stream": 7,)" +
          R"( "grid": [1, 2, 3], "correlation": )" + std::to_string(i) + "}}";
 }
 
 std::string launch(int i) {
   return "{" + times(i) + R"(, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": {)" +
-         R"("External id": )" + std::to_string(i) + R"(, "correlation": )" + std::to_string(i) + "}}";
+         R"("External id": )" + std::to_string(i) + R"(, "correlation": )" + std::to_string(i) +
+         "}}";
 }
 
 std::string op(int i) {

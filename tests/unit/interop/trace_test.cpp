@@ -26,8 +26,9 @@ class Trace {
                  100, 1, begin, end, "");
   }
   Trace& gpu_mark(int step, int stream, double begin, double end) {
-    return event(R"("cat":"gpu_user_annotation","name":"ProfilerStep#)" + std::to_string(step) + '"',
-                 0, stream, begin, end, "");
+    return event(
+        R"("cat":"gpu_user_annotation","name":"ProfilerStep#)" + std::to_string(step) + '"', 0,
+        stream, begin, end, "");
   }
   // A launch that returns at `launched`, 2 after it began, and its kernel.
   Trace& kernel(const char* name, int stream, double launched, double start, double end,
