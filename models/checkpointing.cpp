@@ -1,5 +1,7 @@
 #include "models/checkpointing.hpp"
 
+#include "models/layout.hpp"
+
 namespace stepcast {
 
 bool takes_checkpointing(const Architecture& a, Checkpointing level) {
