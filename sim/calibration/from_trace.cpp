@@ -190,6 +190,14 @@ std::string gpu_of(const KinetoInfo& info) {
 TraceCalibration calibration_of_traces(const std::vector<std::string>& files,
                                        const TraceOptions& options) {
   STEPCAST_ASSERT(!files.empty(), "no trace to read");
+  // Kernels of a GPU that nothing knows would be passed over without a word. A path may be of a
+  // file that is yet to be written.
+  const std::vector<std::string> known = catalog_gpus();
+  const bool is_path = options.gpu.find_first_of("./") != std::string::npos;
+  if (!options.gpu.empty() && !is_path &&
+      std::find(known.begin(), known.end(), options.gpu) == known.end()) {
+    throw not_accepted({"--gpu", 0, ""}, options.gpu, known);
+  }
   Gather gather(options);
   CalibrationOrigin& origin = gather.out.calibration.origin;
   const std::string first = files.front().substr(files.front().rfind('/') + 1);

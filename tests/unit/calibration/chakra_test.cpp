@@ -136,6 +136,8 @@ TEST_CASE("a Chakra trace does not name its GPU, and needs kernels") {
   const File file(small());
   CHECK_THROWS_WITH_AS(calibration_of_traces({file.path()}), doctest::Contains("--gpu: is missing"),
                        InputError);
+  CHECK_THROWS_WITH_AS(calibration_of_traces({file.path()}, {.gpu = "h100-sxn"}),
+                       doctest::Contains("--gpu: 'h100-sxn' is not accepted"), InputError);
   Trace host;
   host.op(1, "aten::mm", product, halves);
   const File none(host);
