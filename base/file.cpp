@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/toml.hpp"
+#include "base/unfinished.hpp"
 
 namespace stepcast {
 
@@ -71,6 +72,7 @@ void write_file(const std::string& path, std::string_view text) {
   const fs::path linked = fs::weakly_canonical(path, error);
   const std::string target = error ? path : linked.string();
   const std::string beside = target + ".tmp" + std::to_string(::getpid());
+  const Unfinished unfinished(beside);
   {
     std::ofstream out(beside, std::ios::binary | std::ios::trunc);
     out.write(text.data(), static_cast<std::streamsize>(text.size()));

@@ -366,10 +366,10 @@ Run add(CLI::App& command) {
                           "nccl: seconds without progress until a hang is reported: 60"),
        "S", "Measure");
   text(command.add_option("--from-trace", options->traces,
-                          "traces of PyTorch's profiler instead, one a rank; JSON or gzip"),
+                          "traces of PyTorch's profiler instead, one a rank; JSON, gzip or Chakra"),
        "FILE...", "From a trace");
   text(command.add_option("--gpu", options->gpu,
-                          "catalog name of the GPU, where its driver's does not tell"),
+                          "catalog name of the GPU, where the trace does not tell"),
        "NAME", "From a trace");
   text(command.add_option("--gpus-per-node", options->gpus_per_node,
                           "of the trace's job (default: the devices that it lists)"),

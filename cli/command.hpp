@@ -47,6 +47,8 @@ extern const Command validate_command;
 extern const Command sweep_command;
 extern const Command results_command;
 extern const Command import_command;
+extern const Command emit_command;
+extern const Command help_command;
 extern const Command tune_command;
 extern const Command serve_command;
 

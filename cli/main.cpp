@@ -17,6 +17,7 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
+#include "base/unfinished.hpp"
 #include "base/version.hpp"
 #include "cli/command.hpp"
 #include "cli/help.hpp"
@@ -27,37 +28,16 @@ namespace stepcast::cli {
 namespace {
 
 // A line a command, in the order of the help.
-// clang-format off
 // clang-format off: a line a command, in the order of the help
 const Command* const commands[] = {
-    &simulate_command,
-    &advise_command,
-    &explain_command,
-    &compare_command,
-    &plan_command,
-    &tune_command,
-    &sweep_command,
-    &results_command,
-    &memory_command,
-    &volume_command,
-    &run_command,
-    &gpu_check_command,
-    &launch_command,
-    &calibrate_command,
-    &validate_command,
-    &fit_command,
-    &import_command,
-    &trace_command,
-    &list_command,
-    &show_command,
-    &topo_command,
-    &nccl_command,
-    &collectives_command,
-    &serve_command,
-    &doctor_command,
-    &completion_command,
-    &man_command,
-    &schema_command,
+    &simulate_command, &advise_command,    &explain_command,  &compare_command,
+    &plan_command,     &tune_command,      &sweep_command,    &results_command,
+    &memory_command,   &volume_command,    &run_command,      &gpu_check_command,
+    &launch_command,   &calibrate_command, &validate_command, &fit_command,
+    &import_command,   &emit_command,      &trace_command,    &list_command,
+    &show_command,     &topo_command,      &nccl_command,     &collectives_command,
+    &serve_command,    &help_command,      &doctor_command,   &completion_command,
+    &man_command,      &schema_command,
 };
 // clang-format on
 
@@ -197,6 +177,7 @@ void print(const std::string& text) {
 int main(int argc, char** argv) {
   using namespace stepcast;
   std::signal(SIGPIPE, SIG_DFL);  // `stepcast ... | head` ends quietly
+  remove_unfinished_on_signals();
   spdlog::set_default_logger(spdlog::stderr_logger_st("stepcast"));
   spdlog::set_pattern("stepcast: %T.%e %v");
   spdlog::set_level(spdlog::level::off);

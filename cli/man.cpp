@@ -79,7 +79,7 @@ void add_usage(std::string& out, const CommandOutline& command) {
     out += " \\fI" + roff(positional.substr(positional.find(' ') + 1)) + "\\fR";
   }
   if (!command.verbs.empty()) out += " \\fICOMMAND\\fR";
-  out += "\n.br\n";
+  out += "\n";
 }
 
 void add_positionals(std::string& out, const CommandOutline& command) {
@@ -131,7 +131,9 @@ std::string command_page(const std::vector<CommandOutline>& all, const std::stri
       out = head(command) + ".SH SYNOPSIS\n";
       for (const CommandOutline& each : all) {
         const bool leaf = each.verbs.empty();
-        if (!each.path.empty() && each.path.front() == name && leaf) add_usage(out, each);
+        if (each.path.empty() || each.path.front() != name || !leaf) continue;
+        if (!out.ends_with(".SH SYNOPSIS\n")) out += ".br\n";
+        add_usage(out, each);
       }
       out += ".SH OPTIONS\n";
     } else {

@@ -61,8 +61,8 @@ struct Prediction {
   std::string dtype, redop;  // as nccl-tests names them; redop "": reduces nothing
   int ranks = 0, nodes = 0;
   std::string machine;
-  std::string search;  // what NCCL's search found, in words
-  std::vector<std::pair<Bytes, CollectiveCost>> rows;
+  std::string search;                                  // what NCCL's search found, in words
+  std::vector<std::pair<Bytes, CollectiveCost>> rows;  // none for one rank: it has no algorithm
 };
 
 // nccl-tests' algbw: the size over the time.
@@ -71,9 +71,11 @@ double algbw_gbps(Bytes size, const CollectiveCost& cost) {
 }
 
 std::string to_text(const Prediction& p) {
-  std::string text =
-      fmt::format("# {}, {}{}: {} ranks on {} x {}\n# {}\n", to_string(p.op), p.dtype,
-                  p.redop.empty() ? "" : " " + p.redop, p.ranks, p.nodes, p.machine, p.search);
+  std::string text = fmt::format("# {}, {}{}: {} rank{} on {} x {}\n# {}\n", to_string(p.op),
+                                 p.dtype, p.redop.empty() ? "" : " " + p.redop, p.ranks,
+                                 p.ranks == 1 ? "" : "s", p.nodes, p.machine, p.search);
+  if (p.rows.empty())
+    return text + "nothing to communicate: one rank's NCCL copies within the GPU\n";
   text += fmt::format("# {:>12} {:>8} {:>7} {:>4} {:>10} {:>8} {:>8}  {}\n", "size", "algo",
                       "proto", "ch", "time", "algbw", "busbw", "from");
   text += fmt::format("# {:>12} {:>8} {:>7} {:>4} {:>10} {:>8} {:>8}\n", "(B)", "", "", "", "(us)",
@@ -125,6 +127,7 @@ int nccl_predict(const NcclOptions& o, const Scenario& scenario) {
   p.search = collectives.describe(Axis::world);
   while (p.search.ends_with('\n')) p.search.pop_back();
   for (const Bytes size : sizes) {
+    if (p.ranks == 1) break;
     p.rows.emplace_back(size, collectives.cost(Axis::world, p.op, size, dtype, reduction));
   }
   print(o.json ? to_json(p) : to_text(p));

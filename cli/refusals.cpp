@@ -17,10 +17,14 @@
 #include <filesystem>
 #include <iterator>
 #include <regex>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/number_text.hpp"
+#include "sim/forecast/scenario.hpp"
+#include "sim/forecast/scenario_keys.hpp"
 
 namespace stepcast::cli {
 
@@ -37,6 +41,34 @@ bool is_output(const CLI::Option& option) {
   return std::any_of(std::begin(output_names), std::end(output_names), [&](const char* name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   });
+}
+
+// What an option takes, in words: by the word that stands for its value in --help, or the fixed
+// words of a scenario's key.
+std::string accepted_by(const CLI::Option& option) {
+  for (const ScenarioKey& key : scenario_keys()) {
+    if (flag_of(key.name()) != option.get_name() || key.info().accepted.empty()) continue;
+    return fmt::format("{}", fmt::join(key.info().accepted, ", "));
+  }
+  constexpr std::pair<std::string_view, std::string_view> words[] = {
+      {"", "a value"},
+      {"BOOL", "true, false"},
+      {"BOOL|N", "true, false, or a whole number"},
+      {"FILE", "a file"},
+      {"FILE...", "a file"},
+      {"FOLDER", "a folder"},
+      {"LOG...", "a file"},
+      {"N", "a number"},
+      {"N,...", "numbers with commas between them"},
+      {"NAME", "a name"},
+      {"NAME,...", "names with commas between them"},
+      {"SIZE", "bytes, as 4096, 25M, 1GiB"},
+      {"TIME", "a time with its unit, as 120ms, 0.12s"}};
+  const std::string& text = option.get_option_text();
+  for (const auto& [name, meaning] : words) {
+    if (text == name) return std::string(meaning);
+  }
+  return text;
 }
 
 InputError refused(const CLI::Option& option, const std::string& file, const std::string& why) {
@@ -84,12 +116,7 @@ void refuse_empty_values(const CLI::App& command) {
     if (option->count() == 0 || option->get_items_expected_max() == 0) continue;
     const std::vector<std::string>& values = option->results();
     if (std::find(values.begin(), values.end(), "") == values.end()) continue;
-    const std::string& text = option->get_option_text();
-    throw refused(*option, "",
-                  "is not accepted; accepted: " + (text == "FILE" ? "a file"
-                                                   : text == "FOLDER"
-                                                       ? "a folder"
-                                                       : text + ", " + option->get_description()));
+    throw refused(*option, "", "is not accepted; accepted: " + accepted_by(*option));
   }
 }
 

@@ -2,8 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <optional>
+#include <string_view>
 #include <type_traits>
 
+#include "base/duration.hpp"
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "sim/forecast/scenario_keys.hpp"
@@ -62,6 +65,11 @@ ScenarioFlags::ScenarioFlags(CLI::App& command, const std::vector<std::string>& 
                                         : CLI::MultiOptionPolicy::TakeLast);
     if (std::is_same_v<Field, std::optional<bool>>) option->expected(0, 1)->default_str("true");
     options_[key.name] = option;
+    if (key.name != std::string_view("replica_step_ms")) return;
+    replica_step_option_ =
+        command.add_option("--replica-step", replica_step_, "the same with its unit: 120ms, 0.12s");
+    replica_step_option_->group(key.group)->option_text("TIME")->multi_option_policy(
+        CLI::MultiOptionPolicy::TakeLast);
   });
   if (only.empty()) take_job_files(command);
 }
@@ -95,8 +103,26 @@ Scenario ScenarioFlags::read() const {
     }
     key.set(scenario, text, where);
   }
+  read_replica_step(scenario);
   check_ranges(scenario);
   return scenario;
+}
+
+void ScenarioFlags::read_replica_step(Scenario& scenario) const {
+  if (replica_step_option_ == nullptr || replica_step_option_->count() == 0) return;
+  const Where where{.file = "--replica-step", .line = 0, .key = ""};
+  if (scenario.replica_step_ms) {
+    throw InputError(where, "says what --replica-step-ms says; accepted: one of them");
+  }
+  const std::optional<Duration> read = read_duration(replica_step_);
+  // The range of replica_step_ms.
+  if (!read || !(read->seconds() >= 1e-6 && read->seconds() <= 1e6)) {
+    throw InputError(where, "'" + replica_step_.substr(0, 40) +
+                                "' is not accepted; accepted: a time with its unit (us, ms, s, "
+                                "min), 1us to 1e6s");
+  }
+  scenario.replica_step_ms = read->milliseconds();
+  scenario.said["replica_step_ms"] = where;
 }
 
 Scenario ScenarioFlags::read(const std::string& file, std::vector<std::string>* notes) const {

@@ -1,7 +1,8 @@
 #pragma once
 // Every key of a scenario as a flag. All values are taken as text and read here, so that a wrong
 // one gets the same kind of message as in a file. --from takes job files of other frameworks
-// (sim/jobs): they come before a scenario file, and that before flags.
+// (sim/jobs): they come before a scenario file, and that before flags. --replica-step says
+// --replica-step-ms with a unit: 120ms, 0.12s.
 
 #include <map>
 #include <string>
@@ -34,8 +35,12 @@ class ScenarioFlags {
   Scenario over(const Scenario& scenario, std::vector<std::string>* notes = nullptr) const;
 
  private:
+  void read_replica_step(Scenario& scenario) const;
+
   std::map<std::string, std::string> texts_;  // by key; stable addresses for CLI11
   std::map<std::string, CLI::Option*> options_;
+  std::string replica_step_;
+  CLI::Option* replica_step_option_ = nullptr;  // none: the command does not take the key
   std::vector<std::string> job_files_;
   bool ignore_unsupported_ = false;
 };

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <set>
@@ -78,18 +76,8 @@ std::string chakra_text(const std::string& file) {
   return out;
 }
 
-bool starts_as_chakra(const std::string& file) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(file, ignored)) return false;  // a pipe is read once
-  std::ifstream in(file, std::ios::binary);
-  std::string head(16, '\0');
-  in.read(head.data(), static_cast<std::streamsize>(head.size()));
-  head.resize(static_cast<std::size_t>(in.gcount()));
-  return is_chakra(head);
-}
-
 int summary(const Options& o) {
-  if (starts_as_chakra(o.files.front())) {
+  if (is_chakra_file(o.files.front())) {
     const bool more = o.files.size() > 1 || o.json || !o.step.empty() || o.device >= 0;
     if (more) {
       throw InputError({.file = o.files.front(), .line = 0, .key = ""},

@@ -6,10 +6,10 @@
 
 #include "base/error.hpp"
 #include "models/architecture.hpp"
+#include "models/checkpointing.hpp"
 #include "models/composition.hpp"
 #include "models/fp8.hpp"
 #include "models/layout.hpp"
-#include "models/selective_op.hpp"
 
 namespace stepcast {
 namespace {
@@ -122,31 +122,17 @@ std::int64_t image_of(const Model& model, const Workload& w) {
                      fmt::format("{} is not what {} has positions for; accepted: {}", side,
                                  model.name, a.image_size));
   }
-  if (a.family == Family::resnet && w.checkpointing == Checkpointing::selective) {
-    throw not_accepted({"", 0, "checkpointing"}, "selective", {"none", "full"});
-  }
   return side;
-}
-
-void check_selective_op(const Architecture& a) {
-  if (a.family == Family::resnet) {
-    throw not_accepted({"", 0, "checkpointing"}, "selective-op", {"none", "full"});
-  }
-  if (!takes_selective_op(a)) {
-    throw not_accepted({"", 0, "checkpointing"}, "selective-op", {"none", "selective", "full"});
-  }
 }
 
 }  // namespace
 
-bool takes_selective_op(const Architecture& a) {
-  return a.family != Family::resnet && a.family != Family::composed && has_gated_mlp(a.family) &&
-         !has_fused_qkv(a.family) && a.experts == 0;
-}
-
 Sizes sizes_of(const Model& model, const Workload& w) {
   const Architecture& a = model.architecture;
-  if (w.checkpointing == Checkpointing::selective_op) check_selective_op(a);
+  if (!takes_checkpointing(a, w.checkpointing)) {
+    throw not_accepted({"", 0, "checkpointing"}, to_string(w.checkpointing),
+                       checkpointing_levels(a));
+  }
   constexpr std::int64_t most_samples = 1ll << 20;
   const bool images = takes_images(a.family);
   if (w.micro_batch < 1 || w.micro_batch > most_samples) {

@@ -23,8 +23,6 @@ constexpr Bytes textbook_bytes = 16;  // a parameter: 2 + 2 + 12 (docs/sources.m
 constexpr double clearly_faster = 0.95;
 constexpr Bytes impossible = std::numeric_limits<Bytes>::max();
 
-constexpr const char* levels[] = {"none", "selective", "full"};
-
 // The questions at one level of checkpointing.
 class Round {
  public:
@@ -243,10 +241,20 @@ std::string faster_than(const Round& round, const Candidate& chosen) {
   return "";
 }
 
+// The asked level of checkpointing and those above it that the model has.
+std::vector<std::string> levels_from(const std::string& asked, const Scenario& scenario) {
+  std::vector<std::string> above{"full"};
+  if (asked == "none") above.insert(above.begin(), "selective");
+  if (asked == "full") above.clear();
+  std::vector<std::string> levels = levels_of_model(scenario, above);
+  levels.insert(levels.begin(), asked);
+  return levels;
+}
+
 // From the asked level of checkpointing upwards, the first at which something fits.
 void decide_by_level(Advice& advice, const Scenario& scenario, const Resolved& asked) {
-  const auto* level = std::find(std::begin(levels), std::end(levels), advice.checkpointing);
-  for (; level != std::end(levels); ++level) {
+  const std::vector<std::string> levels = levels_from(advice.checkpointing, scenario);
+  for (auto level = levels.begin(); level != levels.end(); ++level) {
     Scenario s = scenario;
     s.checkpointing = *level;
     const Round round(s, asked);
@@ -256,7 +264,7 @@ void decide_by_level(Advice& advice, const Scenario& scenario, const Resolved& a
                                    : fmt::format("({} checkpointing) {}", *level, reason));
     }
     advice.candidates = round.candidates();
-    const bool last = level + 1 == std::end(levels);
+    const bool last = level + 1 == levels.end();
     // Checkpointing is of use only where it is activations that do not fit.
     const Candidate& sharded = round.facts().gpus > 1 ? round.full() : round.ddp();
     const bool would_help = sharded.peak - sharded.activations <= sharded.capacity;

@@ -6,114 +6,18 @@
 #include <cmath>
 #include <map>
 #include <tuple>
-#include <unordered_map>
+#include <utility>
 
 #include "base/error.hpp"
 #include "sim/calibration/known_gpu.hpp"
 #include "sim/calibration/repetitions.hpp"
-#include "sim/interop/trace_ops.hpp"
+#include "sim/calibration/trace_calls.hpp"
+#include "sim/interop/chakra.hpp"
 #include "topologies/topology.hpp"
 
 namespace stepcast {
 
 namespace {
-
-// What the kernels of one file need to be joined to their ops; text is gone by now.
-struct Launched {
-  std::int64_t external_id = -1;
-  std::int64_t correlation = -1;
-  double start_us = 0;
-  double us = 0;
-  bool nccl = false;
-  bool tf32 = false;
-  std::int32_t own = -1;  // a collective that the kernel itself names
-};
-
-bool contains(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
-}
-
-class File {
- public:
-  explicit File(const std::string& path) {
-    info = read_kineto(path, [&](const KinetoEvent& event) { take(event); });
-    std::stable_sort(kernels.begin(), kernels.end(),
-                     [](const Launched& a, const Launched& b) { return a.start_us < b.start_us; });
-  }
-
-  KinetoInfo info;
-  std::vector<Launched> kernels;                                // by start
-  std::unordered_map<std::int64_t, std::int32_t> op_of_id;      // external id -> ops
-  std::unordered_map<std::int64_t, std::int64_t> id_of_launch;  // correlation -> external id
-  std::vector<Kernel> ops;
-  std::vector<Name> names;  // of all ops that launch something
-  std::unordered_map<std::int64_t, std::int32_t> name_of_id;
-  std::vector<TraceCollective> collectives;
-  std::unordered_map<std::int64_t, std::int32_t> collective_of_id;
-  std::vector<double> launch_us;
-  std::vector<double> step_us;
-
-  std::int64_t id_of(const Launched& kernel) const {
-    if (kernel.external_id >= 0) return kernel.external_id;
-    const auto known = id_of_launch.find(kernel.correlation);
-    return known == id_of_launch.end() ? -1 : known->second;
-  }
-
- private:
-  void take(const KinetoEvent& event) {
-    if (event.phase != "X") return;
-    if (event.category == "kernel") return kernel(event);
-    if (event.category == "cpu_op" || event.category == "operator") return op(event);
-    const bool runtime = event.category == "cuda_runtime" || event.category == "cuda_driver" ||
-                         event.category == "runtime";
-    if (runtime) {
-      if (event.correlation >= 0 && event.external_id >= 0) {
-        id_of_launch.emplace(event.correlation, event.external_id);
-      }
-      if (event.name == "cudaLaunchKernel" || event.name == "hipLaunchKernel") {
-        launch_us.push_back(event.duration_us);
-      }
-      return;
-    }
-    if (event.category == "user_annotation" && event.name.starts_with("ProfilerStep")) {
-      step_us.push_back(event.duration_us);
-    }
-  }
-
-  void kernel(const KinetoEvent& event) {
-    if (!(event.duration_us > 0)) return;
-    Launched k;
-    k.external_id = event.external_id;
-    k.correlation = event.correlation;
-    k.start_us = event.start_us;
-    k.us = event.duration_us;
-    k.nccl = event.name.starts_with("nccl") || event.name.starts_with("void nccl");
-    k.tf32 = contains(event.name, "tf32") || contains(event.name, "_s1688gemm");
-    if (k.nccl) {
-      if (const std::optional<TraceCollective> c = collective_of(event)) {
-        k.own = static_cast<std::int32_t>(collectives.size());
-        collectives.push_back(*c);
-      }
-    }
-    kernels.push_back(k);
-  }
-
-  void op(const KinetoEvent& event) {
-    if (event.external_id < 0) return;
-    if (const std::optional<TraceCollective> c = collective_of(event)) {
-      collective_of_id[event.external_id] = static_cast<std::int32_t>(collectives.size());
-      collectives.push_back(*c);
-      return;
-    }
-    const Name name(event.name);
-    if (names.empty() || names.back() != name) names.push_back(name);
-    name_of_id[event.external_id] = static_cast<std::int32_t>(names.size()) - 1;
-    if (const std::optional<Kernel> shape = kernel_of_op(event)) {
-      op_of_id[event.external_id] = static_cast<std::int32_t>(ops.size());
-      ops.push_back(*shape);
-    }
-  }
-};
 
 using ShapeKey = std::tuple<Dtype, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
 using CollectiveKey = std::tuple<CollectiveKind, int, int, Dtype, Bytes>;  // op, ranks, nodes
@@ -122,52 +26,31 @@ class Gather {
  public:
   explicit Gather(const TraceOptions& options) : options_(options) {}
 
-  void add(const File& file) {
+  void add(const TraceCalls& file) {
     const int gpus = options_.gpus_per_node > 0 ? options_.gpus_per_node
                                                 : static_cast<int>(file.info.devices.size());
-    struct Call {
-      double us = 0;
-      bool tf32 = false;
-    };
-    std::map<std::int64_t, Call> calls;  // by external id: all kernels of one op
+    std::vector<Part> parts;
     std::map<CollectiveKey, std::vector<double>> here;
-    for (const Launched& k : file.kernels) {
-      const std::int64_t id = file.id_of(k);
+    for (const TraceCalls::Launched& k : file.kernels) {
       if (k.nccl) {
         ++out.collectives;
-        const auto known = file.collective_of_id.find(id);
-        const std::int32_t which = k.own >= 0                             ? k.own
-                                   : known == file.collective_of_id.end() ? -1
-                                                                          : known->second;
-        if (which < 0) continue;
+        const TraceCollective* c = file.collective_of(k);
+        if (c == nullptr) continue;
         ++out.covered_collectives;
-        const TraceCollective& c = file.collectives[static_cast<std::size_t>(which)];
-        here[{c.op, c.ranks, nodes_of(c, gpus), c.dtype, c.bytes}].push_back(k.us);
+        here[{c->op, c->ranks, nodes_of(*c, gpus), c->dtype, c->bytes}].push_back(k.us);
         continue;
       }
       ++out.kernels;
       out.kernel_us += k.us;
-      if (id >= 0 && file.op_of_id.count(id) > 0) {
-        Call& call = calls[id];
-        call.us += k.us;
-        call.tf32 = call.tf32 || k.tf32;
+      if (const Kernel* shape = file.shape_of(k)) {
+        parts.push_back({k.op, shape, k.us, k.tf32});
         out.covered_us += k.us;
       } else {
-        const auto name = file.name_of_id.find(id);
-        left_out_[name == file.name_of_id.end()
-                      ? Name("kernels of no op")
-                      : file.names[static_cast<std::size_t>(name->second)]] += k.us;
+        const Name* name = file.name_of(k);
+        left_out_[name == nullptr ? Name("kernels of no op") : *name] += k.us;
       }
     }
-    for (const auto& [id, call] : calls) {
-      const Kernel& shape = file.ops[static_cast<std::size_t>(file.op_of_id.at(id))];
-      if (shape.kind == KernelKind::memory) {
-        memory_[shape.bytes_read + shape.bytes_written].push_back(call.us);
-      } else {
-        const Dtype dtype = call.tf32 ? Dtype::tf32 : shape.dtype;
-        products_[{dtype, shape.m, shape.n, shape.k, shape.batch}].push_back(call.us);
-      }
-    }
+    add_calls(std::move(parts));
     for (const auto& [key, us] : here) collectives_[key].push_back(us);
     launches_.insert(launches_.end(), file.launch_us.begin(), file.launch_us.end());
   }
@@ -205,6 +88,34 @@ class Gather {
   TraceCalibration out;
 
  private:
+  // A kernel of a call.
+  struct Part {
+    std::int64_t op = -1;
+    const Kernel* shape = nullptr;
+    double us = 0;
+    bool tf32 = false;
+  };
+
+  // All kernels of one op are one call.
+  void add_calls(std::vector<Part> parts) {
+    std::stable_sort(parts.begin(), parts.end(),
+                     [](const Part& a, const Part& b) { return a.op < b.op; });
+    for (std::size_t i = 0; i < parts.size();) {
+      Part call = parts[i];
+      while (++i < parts.size() && parts[i].op == call.op) {
+        call.us += parts[i].us;
+        call.tf32 = call.tf32 || parts[i].tf32;
+      }
+      const Kernel& shape = *call.shape;
+      if (shape.kind == KernelKind::memory) {
+        memory_[shape.bytes_read + shape.bytes_written].push_back(call.us);
+      } else {
+        const Dtype dtype = call.tf32 ? Dtype::tf32 : shape.dtype;
+        products_[{dtype, shape.m, shape.n, shape.k, shape.batch}].push_back(call.us);
+      }
+    }
+  }
+
   static int nodes_of(const TraceCollective& c, int gpus_per_node) {
     if (gpus_per_node < 1) return 1;
     if (c.members.empty()) return static_cast<int>(ceil_div(c.ranks, gpus_per_node));
@@ -279,13 +190,33 @@ std::string gpu_of(const KinetoInfo& info) {
 TraceCalibration calibration_of_traces(const std::vector<std::string>& files,
                                        const TraceOptions& options) {
   STEPCAST_ASSERT(!files.empty(), "no trace to read");
+  // Kernels of a GPU that nothing knows would be passed over without a word. A path may be of a
+  // file that is yet to be written.
+  const std::vector<std::string> known = catalog_gpus();
+  const bool is_path = options.gpu.find_first_of("./") != std::string::npos;
+  if (!options.gpu.empty() && !is_path &&
+      std::find(known.begin(), known.end(), options.gpu) == known.end()) {
+    throw not_accepted({"--gpu", 0, ""}, options.gpu, known);
+  }
   Gather gather(options);
   CalibrationOrigin& origin = gather.out.calibration.origin;
   const std::string first = files.front().substr(files.front().rfind('/') + 1);
   origin.source =
       files.size() == 1 ? first : fmt::format("{} and {} more", first, files.size() - 1);
   for (const std::string& path : files) {
-    const File file(path);
+    const bool chakra = is_chakra_file(path);
+    if (chakra && options.gpu.empty()) {
+      throw InputError({"--gpu", 0, ""}, fmt::format("is missing: {} is a Chakra trace, which does "
+                                                     "not name its GPU; accepted: a name of "
+                                                     "`stepcast list gpus`",
+                                                     path));
+    }
+    const TraceCalls file = chakra ? calls_of_chakra(path) : calls_of_kineto(path);
+    if (file.kernels.empty() && chakra) {
+      throw InputError({path, 0, ""},
+                       "has no nodes of a GPU that take time; accepted: an execution trace linked "
+                       "with the profiler's (chakra_trace_link)");
+    }
     if (file.kernels.empty()) {
       throw InputError({path, 0, "traceEvents"},
                        "has no kernels of a GPU; accepted: a trace with ProfilerActivity.CUDA");

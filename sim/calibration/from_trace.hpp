@@ -1,21 +1,25 @@
 #pragma once
-// A calibration from traces of a user's own training (PyTorch's profiler, one file a rank).
+// A calibration from traces of a user's own training (PyTorch's profiler or Chakra's, one file a
+// rank).
 //
 // A kernel belongs to the op that launched it: by its own "External id", or by its correlation with
-// the runtime call that has one. All kernels of one call of an op count together (a product that is
-// split over k has a second kernel that adds up). What comes out:
+// the runtime call that has one; in a Chakra trace it depends on it. All kernels of one call of an
+// op count together (a product that is split over k has a second kernel that adds up). What comes
+// out:
 //
 //   products        aten::mm, addmm, bmm, baddbmm, _scaled_mm with shapes: the median of the calls
-//   of a shape memory-bound    elementwise ops with shapes: by bytes, the median collectives     of
-//   NCCL kernels: a kernel runs from when its own rank comes until the last one
+//                   of a shape
+//   memory-bound    elementwise ops with shapes: by bytes, the median
+//   collectives     of NCCL kernels: a kernel runs from when its own rank comes until the last one
 //                   has gone through, so a rank that came early waited in it. With the traces of
 //                   several ranks the shortest of them counts, call by call, and then the median;
-//                   with one rank the shortest call of a size.
-//   launches        the median cudaLaunchKernel (bare_launch_us)
+//                   with one rank the shortest call of a size. Not of Chakra traces, which do not
+//                   say among how many ranks
+//   launches        the median cudaLaunchKernel (bare_launch_us); not of Chakra traces
 //
 // What is not known by name or has no shapes (record_shapes=False) is counted and left out: fused
-// kernels of torch.compile, convolutions, attention. Memory: some 50 bytes a kernel of the trace,
-// whatever the length of its text. Tested by tests/unit/calibration/from_trace_test.cpp.
+// kernels of torch.compile, convolutions, attention. Memory: trace_calls.hpp; one file at a time,
+// and 8 bytes a call. Tested by tests/unit/calibration/from_trace_test.cpp and chakra_test.cpp.
 
 #include <string>
 #include <vector>

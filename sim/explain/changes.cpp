@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "sim/forecast/resolve.hpp"
 #include "sim/strategies/strategy.hpp"
 
 namespace stepcast {
@@ -171,7 +172,7 @@ class Ideas {
 
   void batch() {
     const std::string level = s_.checkpointing.value_or("none");
-    for (const char* less : {"none", "selective"}) {
+    for (const std::string& less : levels_of_model(s_, {"none", "selective"})) {
       if (level == "none" || level == less) continue;
       add(fmt::format("checkpointing {}", less), fmt::format("--checkpointing {}", less),
           [&](Scenario& c) { c.checkpointing = less; });

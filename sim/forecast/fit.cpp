@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "sim/forecast/accumulated.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "sim/forecast/resolve.hpp"
 #include "sim/report/format.hpp"
 
 namespace stepcast {
@@ -71,7 +72,7 @@ std::vector<Change> shorter_sequences(const Scenario& s) {
 std::vector<Change> more_checkpointing(const Scenario& s) {
   std::vector<Change> list;
   const std::string now = s.checkpointing.value_or("none");
-  for (const char* level : {"selective", "full"}) {
+  for (const std::string& level : levels_of_model(s, {"selective", "full"})) {
     if (now == "full" || now == level) continue;
     Change change{fmt::format("checkpointing {}", level), s};
     change.scenario.checkpointing = level;

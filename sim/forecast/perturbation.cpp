@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <utility>
+
+#include "base/duration.hpp"
 
 namespace stepcast {
 
@@ -172,15 +174,8 @@ class Reader {
   }
 
   Seconds seconds(std::string_view text) const {
-    static constexpr std::array<std::pair<std::string_view, double>, 4> units{
-        {{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}}};
-    std::string_view unit;
-    const double value = number<double>(text, unit);
-    for (const auto& [name, factor] : units) {
-      if (name != unit) continue;
-      const double in_seconds = value * factor;
-      if (in_seconds >= 0 && in_seconds <= 1e6) return in_seconds;
-    }
+    const std::optional<Duration> read = read_duration(text);
+    if (read && read->seconds() >= 0 && read->seconds() <= 1e6) return read->seconds();
     fail("accepted: a time with its unit (us, ms, s, min), up to 1e6 s");
   }
 

@@ -34,7 +34,7 @@ void refuse_impossible_time(const Scenario& s, const Resolved& r) {
   throw InputError(
       s.where("replica_step_ms"),
       fmt::format("{} ms is less than {} {} at {:.1f} TFLOP/s, the dense {} peak, need for a "
-                  "micro-batch of {}; accepted: from {}",
+                  "micro-batch of {}; accepted: from {} ms",
                   number_text(*s.replica_step_ms), r.replica.gpus,
                   r.replica.gpus == 1 ? "GPU" : "GPUs", peak / 1e12,
                   fp8 ? "fp8" : std::string(to_string(w.compute_dtype)), w.micro_batch,

@@ -66,6 +66,11 @@ StrategyChoice resolve_strategy(const Scenario& scenario);
 // Whether the strategy knows the key at all; resolve() refuses a key that it does not.
 bool strategy_takes(const std::string& key, const StrategyChoice& strategy);
 
+// Of these levels of `checkpointing` those that the scenario's model has, for searches that try
+// several; all of them where the model cannot be read, which resolve() says better.
+std::vector<std::string> levels_of_model(const Scenario& scenario,
+                                         const std::vector<std::string>& levels);
+
 // All strategies by name, comma-separated.
 std::string strategy_names();
 

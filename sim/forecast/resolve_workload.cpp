@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/number_text.hpp"
+#include "models/checkpointing.hpp"
+#include "sim/forecast/resolve.hpp"
 #include "sim/report/format.hpp"
 
 namespace stepcast {
@@ -130,6 +134,23 @@ void resolve_workload(const Scenario& s, const StrategyChoice& strategy, Resolve
   step.precision = resolve_precision(s, strategy, r.cluster.machine.gpu, r.notes);
   step.workload.compute_dtype = step.precision.compute;
   step.workload.autocast_weights = step.precision.autocast;
+}
+
+std::vector<std::string> levels_of_model(const Scenario& scenario,
+                                         const std::vector<std::string>& levels) {
+  if (!scenario.model) return levels;
+  try {
+    const Model model = load_model(scenario_path(scenario, "model", *scenario.model),
+                                   scenario.seq_len.value_or(0), scenario.image_size.value_or(0));
+    const std::vector<std::string> known = checkpointing_levels(model.architecture);
+    std::vector<std::string> its;
+    for (const std::string& level : levels) {
+      if (std::find(known.begin(), known.end(), level) != known.end()) its.push_back(level);
+    }
+    return its;
+  } catch (const InputError&) {
+    return levels;
+  }
 }
 
 }  // namespace stepcast

@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <unordered_set>
 
 #include "base/error.hpp"
@@ -258,6 +261,8 @@ ChakraNode node_of(const chakra::Node& node) {
   out.duration_us = static_cast<double>(node.duration_micros());
   out.collective = node.type() == chakra::COMM_COLL_NODE;
   out.compute = node.type() == chakra::COMP_NODE;
+  out.shapes = node.inputs().shapes();
+  out.types = node.inputs().types();
   for (const std::uint64_t id : node.ctrl_deps()) out.after.push_back(id);
   for (const std::uint64_t id : node.data_deps()) out.after.push_back(id);
   for (const chakra::AttributeProto& attribute : node.attr()) {
@@ -309,6 +314,16 @@ bool is_chakra(const std::string& head) {
   const char tag = head[1];
   return head[0] != '{' && head[0] != '[' && head[0] != '\x1f' && length >= 2 &&
          (tag == '\x0a' || tag == '\x12');
+}
+
+bool is_chakra_file(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  std::ifstream in(path, std::ios::binary);
+  std::string head(16, '\0');
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(in.gcount()));
+  return is_chakra(head);
 }
 
 std::vector<ChakraNode> read_chakra(const std::string& bytes, const std::string& file) {

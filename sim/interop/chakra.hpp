@@ -51,11 +51,13 @@ struct ChakraNode {
   Bytes bytes = 0;          // of a collective: comm_size
   std::string group;        // pg_name
   double duration_us = 0;
-  std::vector<std::uint64_t> after;  // ctrl_deps and data_deps
+  std::string shapes, types;         // of its inputs, as written: "[[2, 3]]", "['Tensor(float)']"
+  std::vector<std::uint64_t> after;  // ctrl_deps, then data_deps
 };
 
 // Whether a file begins as an execution trace does (and is neither JSON nor gzip).
 bool is_chakra(const std::string& head);
+bool is_chakra_file(const std::string& path);  // false of a pipe, which is read once
 // Throws InputError: cut off, no protobuf, a node that depends on one that is not there. FILE is
 // what errors call it. At most 20 million nodes.
 std::vector<ChakraNode> read_chakra(const std::string& bytes, const std::string& file);

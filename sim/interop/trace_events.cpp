@@ -29,6 +29,14 @@ std::int32_t small(std::int64_t value) {
   return static_cast<std::int32_t>(std::clamp<std::int64_t>(value, -1, 1'000'000'000));
 }
 
+// Where args do not say it, a GPU is the process and a stream the thread.
+std::int32_t device_of(const KinetoEvent& event) {
+  return small(event.device >= 0 ? event.device : event.pid);
+}
+std::int32_t stream_of(const KinetoEvent& event) {
+  return small(event.stream >= 0 ? event.stream : event.tid);
+}
+
 }  // namespace
 
 void TraceEvents::take(const KinetoEvent& event) {
@@ -50,7 +58,11 @@ void TraceEvents::take(const KinetoEvent& event) {
     }
   } else if (event.name.starts_with("ProfilerStep") &&
              (c == "user_annotation" || c == "cpu_op" || c == "operator")) {
-    marks.push_back({event.start_us, event.start_us + event.duration_us, event.name, event.pid});
+    marks.push_back(
+        {event.start_us, event.start_us + event.duration_us, event.name, event.pid, 0, -1});
+  } else if (event.name.starts_with("ProfilerStep") && c == "gpu_user_annotation") {
+    gpu_marks.push_back({event.start_us, event.start_us + event.duration_us, event.name, event.pid,
+                         device_of(event), stream_of(event)});
   } else if (c == "cpu_op" || c == "operator") {
     op(event);
   }
@@ -65,8 +77,8 @@ void TraceEvents::kernel(const KinetoEvent& event) {
   TraceSlice slice;
   slice.start_us = event.start_us;
   slice.end_us = event.start_us + event.duration_us;
-  slice.device = small(event.device >= 0 ? event.device : event.pid);
-  slice.stream = small(event.stream >= 0 ? event.stream : event.tid);
+  slice.device = device_of(event);
+  slice.stream = stream_of(event);
   slice.what = event.category == "kernel" ? class_of_kernel(event.name) : KernelClass::copy;
   if (slice.what == KernelClass::collective) {
     slice.call = static_cast<std::int32_t>(calls.size());

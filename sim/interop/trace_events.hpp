@@ -6,7 +6,7 @@
 //   read_kineto(file, [&](const KinetoEvent& event) { events.take(event); });
 //   events.join(device, out);   // each kernel has its launch, each collective what it moved
 //
-// Internal to trace_summary.cpp and trace_steps.cpp.
+// Internal to trace_summary.cpp, trace_steps.cpp and trace_marks.cpp.
 
 #include <cstdint>
 #include <map>
@@ -22,11 +22,12 @@ namespace stepcast {
 
 struct TraceCollective;
 
-// A ProfilerStep.
+// A ProfilerStep, as the host or a stream has it.
 struct TraceMark {
   double begin_us = 0, end_us = 0;
   std::string name;
-  std::int64_t pid = 0;
+  std::int64_t pid = 0;                  // of the host's
+  std::int32_t device = 0, stream = -1;  // of a GPU's
 };
 
 class TraceEvents {
@@ -47,8 +48,8 @@ class TraceEvents {
   void join(int device, TraceSummary& out);
 
   std::vector<TraceSlice> slices;
-  std::vector<TraceCall> calls;  // of slices that are collectives, by TraceSlice::call
-  std::vector<TraceMark> marks;  // in the order of the file
+  std::vector<TraceCall> calls;             // of slices that are collectives, by TraceSlice::call
+  std::vector<TraceMark> marks, gpu_marks;  // in the order of the file
   TraceHost host;
   std::map<std::pair<std::int64_t, std::int64_t>, std::int32_t> threads;  // by pid and tid
   std::unordered_map<std::string, Named> names;                           // of kernels

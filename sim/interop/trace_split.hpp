@@ -39,7 +39,7 @@ struct TraceSlice {
   std::int32_t stream = 0;
   std::int32_t device = 0;
   std::int32_t call = -1;  // of a collective: into the calls' list
-  std::int32_t step = 0;   // -1: before the first
+  std::int32_t step = 0;   // -1: of none
   KernelClass what = KernelClass::other;
 };
 

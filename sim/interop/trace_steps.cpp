@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <set>
 
 #include "base/error.hpp"
+#include "sim/interop/trace_marks.hpp"
 
 namespace stepcast {
 
@@ -41,51 +41,14 @@ class Steps {
     out_.main_stream = std::max_element(from.begin(), from.end(), longest)->first;
   }
 
-  // The marks of the processes that launched the device's kernels.
-  void choose_marks() {
-    std::set<std::int32_t> threads;
-    for (const TraceSlice& slice : events_.slices) {
-      if (slice.thread >= 0) threads.insert(slice.thread);
-    }
-    std::set<std::int64_t> processes;
-    for (const auto& [key, thread] : events_.threads) {
-      if (threads.count(thread) > 0) processes.insert(key.first);
-    }
-    std::vector<TraceMark> theirs;
-    for (const TraceMark& mark : events_.marks) {
-      if (processes.count(mark.pid) > 0) theirs.push_back(mark);
-    }
-    if (!theirs.empty()) events_.marks = std::move(theirs);
-  }
-
   void make_steps() {
-    choose_marks();
-    std::stable_sort(
-        events_.marks.begin(), events_.marks.end(),
-        [](const TraceMark& a, const TraceMark& b) { return a.begin_us < b.begin_us; });
-    // The mark of a step is often there twice, by thread.
-    events_.marks.erase(
-        std::unique(events_.marks.begin(), events_.marks.end(),
-                    [](const TraceMark& a, const TraceMark& b) { return a.name == b.name; }),
-        events_.marks.end());
-    if (events_.marks.empty())
-      events_.marks.push_back({events_.slices.front().start_us, 0, "trace"});
-    const std::size_t count = events_.marks.size();
+    const TraceMarks marks(events_, out_.device, out_.main_stream);
+    const std::size_t count = marks.size();
     std::vector<double> ends(count, -1), starts(count, 0);
     std::vector<std::int64_t> kernels(count, 0);
-    const bool one = count == 1 && events_.marks.front().name == "trace";
     for (TraceSlice& slice : events_.slices) {
-      const double when = slice.thread >= 0 ? slice.called_us : slice.start_us;
-      const auto next =
-          std::upper_bound(events_.marks.begin(), events_.marks.end(), when,
-                           [](double at, const TraceMark& mark) { return at < mark.begin_us; });
-      slice.step = one ? 0 : static_cast<std::int32_t>(next - events_.marks.begin()) - 1;
-      // What came after the last mark had ended is no part of it.
-      if (!one && slice.step == static_cast<std::int32_t>(count) - 1 &&
-          when > events_.marks.back().end_us) {
-        slice.step = static_cast<std::int32_t>(count);
-      }
-      if (slice.step < 0 || slice.step >= static_cast<std::int32_t>(count)) continue;
+      slice.step = marks.step_of(slice);
+      if (slice.step < 0) continue;
       const auto s = static_cast<std::size_t>(slice.step);
       if (kernels[s]++ == 0) starts[s] = slice.start_us;
       ends[s] = std::max(ends[s], slice.end_us);
@@ -98,7 +61,7 @@ class Steps {
     for (std::size_t s = 0; s < count; ++s) {
       if (kernels[s] == 0) continue;
       TraceStep step;
-      step.name = events_.marks[s].name;
+      step.name = marks.name(s);
       step.begin_us = out_.steps.empty() ? starts[s] : before;
       step.end_us = std::max(ends[s], step.begin_us);
       step.kernels = kernels[s];
@@ -111,9 +74,7 @@ class Steps {
                        "has no kernels in its steps; accepted: a trace of whole steps");
     }
     for (const TraceSlice& slice : events_.slices) {
-      if (slice.call < 0 || slice.step < 0 || slice.step >= static_cast<std::int32_t>(count)) {
-        continue;
-      }
+      if (slice.call < 0 || slice.step < 0) continue;
       TraceStep& step =
           out_.steps[static_cast<std::size_t>(step_of[static_cast<std::size_t>(slice.step)])];
       TraceCall call = events_.calls[static_cast<std::size_t>(slice.call)];

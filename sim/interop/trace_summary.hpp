@@ -6,8 +6,9 @@
 //   TraceSummary s = summary_of_trace("rank0.json.gz");
 //   s.steps[s.typical].exposed_us
 //
-// A step is a ProfilerStep#N; without such marks the whole trace is one. A kernel belongs to the
-// step in which its host launched it. A step lasts from the end of the last kernel of the step
+// A step is a ProfilerStep#N, of the host or, where only those are there, of the GPU; without such
+// marks the whole trace is one. A kernel belongs to the step in which its host launched it
+// (trace_marks.hpp). A step lasts from the end of the last kernel of the step
 // before to the end of its own last kernel: that is the period at which steps follow each other,
 // whatever the host's lead.
 //

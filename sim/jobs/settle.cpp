@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
+#include "models/checkpointing.hpp"
 #include "models/model.hpp"
-#include "models/selective_op.hpp"
 #include "sim/forecast/resolve.hpp"
 #include "sim/forecast/scenario_keys.hpp"
 #include "sim/jobs/settle_parts.hpp"
@@ -51,7 +51,7 @@ void settle_checkpoints(const Facts& facts, const Scenario& flags, Combined& all
   const bool by_op = all.scenario.checkpointing == std::optional<std::string>("selective-op");
   if (by_op && !flags.checkpointing && all.scenario.model) {
     const Model model = load_model(scenario_path(all.scenario, "model", *all.scenario.model));
-    if (!takes_selective_op(model.architecture)) {
+    if (!takes_checkpointing(model.architecture, Checkpointing::selective_op)) {
       const Source source = all.sources["checkpointing"];
       all.scenario.checkpointing = "selective";
       all.notes.push_back(

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/number_text.hpp"
+#include "sim/forecast/placed.hpp"
 #include "sim/forecast/resolve.hpp"
 
 namespace stepcast {
@@ -114,10 +115,12 @@ Space space_of(const PlanQuestion& q, const Plan& plan) {
       space.strategies.push_back(static_cast<std::int32_t>(i));
     }
   }
-  for (std::int32_t level = 0; level < 3; ++level) {
-    if (q.scenario.checkpointing && *q.scenario.checkpointing != checkpointing_name(level))
-      continue;
-    space.levels.push_back(level);
+  for (std::int32_t level = 0; level < asked_levels; ++level) {
+    const std::string name(checkpointing_name(level));
+    const bool tried = q.scenario.checkpointing
+                           ? *q.scenario.checkpointing == name
+                           : level < tried_levels && !levels_of_model(q.scenario, {name}).empty();
+    if (tried) space.levels.push_back(level);
   }
   space.headroom = q.headroom;
   space.most_gpus = q.most_gpus;
@@ -135,11 +138,13 @@ void check_scenario(const Space& space, const std::vector<std::string>& machines
       Choice c;
       c.nodes = nodes;
       c.strategy = space.strategies.front();
+      c.checkpointing = space.levels.front();
       c.micro_batch = space.asked.micro_batch.value_or(1);
       // What a strategy refuses of many micro-batches it refuses of two.
       c.accumulation = std::min<std::int64_t>(space.asked.accumulation.value_or(1), 2);
       try {
-        (void)build_schedule(resolve(scenario_of(space.asked, c, machine)).step);
+        const Scenario s = scenario_of(space.asked, c, machine);
+        (void)placed(s, [&] { return build_schedule(resolve(s).step); });
         return;
       } catch (const InputError& error) {
         if (!first) first = error;

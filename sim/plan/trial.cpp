@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::array<std::string_view, limits> limit_names{"compute", "memory", "nvlink", "pcie",
                                                            "nic",     "fabric", "host",   "loader"};
-constexpr std::array<std::string_view, 3> levels{"none", "selective", "full"};
+constexpr std::array<std::string_view, asked_levels> levels{"none", "selective", "full",
+                                                            "selective-op"};
 
 // "tail_all_reduce" ends in the kind.
 Limit link_of(const Report& report, const std::string& cause) {

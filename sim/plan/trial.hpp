@@ -44,7 +44,7 @@ struct Choice {
   std::int32_t machine = 0;  // index
   std::int32_t nodes = 1;
   std::int32_t strategy = 0;       // index into plan_strategies(), or asked_strategy
-  std::int32_t checkpointing = 0;  // 0 none, 1 selective, 2 full
+  std::int32_t checkpointing = 0;  // checkpointing_name()
   std::int64_t micro_batch = 1;
   std::int64_t accumulation = 1;
   bool expandable = false;  // expandable_segments, where the allocator's blocks are what is short
@@ -61,6 +61,8 @@ struct Trial {
 };
 static_assert(std::is_trivially_copyable_v<Trial>, "a worker sends it as bytes");
 
+// Levels of checkpointing: those that are tried, then those that are only asked for.
+inline constexpr std::int32_t tried_levels = 3, asked_levels = 4;
 std::string_view checkpointing_name(int level);
 
 // The user's scenario with a choice made. `machine`: its name or path.

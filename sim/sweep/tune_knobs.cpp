@@ -53,6 +53,7 @@ Knobs::Knobs(const Scenario& given, const TuneOptions& options)
   };
   std::copy_if(std::begin(strategies), std::end(strategies), std::back_inserter(strategies_),
                wanted);
+  options_.checkpointing = levels_of_model(given, options_.checkpointing);
   const Cluster cluster = resolve_cluster(given);
   world_ = cluster.world_size;
   node_ = std::min(cluster.gpus_per_node, world_);

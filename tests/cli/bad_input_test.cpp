@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <regex>
+#include <sstream>
 #include <vector>
 
 #include "tests/cli/run.hpp"
@@ -47,6 +49,16 @@ TEST_CASE("wrong flags are refused with the flag, the value and what is accepted
        "--replica-step-ms 10",
        {"--replica-step-ms: 10 ms is less than 8 GPUs", "989.4 TFLOP/s, the dense bf16 peak",
         "accepted: from 46."}},
+      {good + " --replica-gpus 2 --replica-step 120",
+       {"--replica-step: '120' is not accepted; accepted: a time with its unit (us, ms, s, min)"}},
+      {good + " --replica-gpus 2 --replica-step 120mss", {"--replica-step: '120mss'"}},
+      {good + " --replica-gpus 2 --replica-step nans", {"--replica-step: 'nans'"}},
+      {good + " --replica-gpus 2 --replica-step 0ms", {"--replica-step: '0ms'", "1us to 1e6s"}},
+      {good + " --replica-gpus 2 --replica-step 9ms --replica-step-ms 9",
+       {"--replica-step: says what --replica-step-ms says"}},
+      {"simulate --model llama-3-8b --cluster dgx-h100 --strategy fsdp2 --replica-gpus 8 "
+       "--replica-step 0.01s",
+       {"--replica-step: 10 ms is less than 8 GPUs", "accepted: from 46."}},
       {"topo import /dev/null", {"/dev/null: is empty", "topology.yaml, ibnetdiscover"}},
       {"nccl predict --cluster dgx-h100 --nodes 1 --gpus 9", {"--gpus: 9 do not fit on 1 node"}},
       {"nccl predict --cluster rtx-4090-8x --gpus 16", {"--gpus: rtx-4090-8x has no NIC"}},
@@ -84,7 +96,7 @@ TEST_CASE("wrong flags are refused with the flag, the value and what is accepted
       {"import job", {"files"}},
       {good + " --picture nowhere/at/all.svg", {"--picture", "nowhere/at", "not there"}},
       {good + " --memory-snapshot tests", {"--memory-snapshot", "'tests' is a directory"}},
-      {"plan --model gpt2 --tokens 1e9 --workers ''", {"--workers", "''", "accepted: N"}},
+      {"plan --model gpt2 --tokens 1e9 --workers ''", {"--workers", "''", "accepted: a number"}},
       {"plan --model gpt2 --tokens 1e9 --seed 1x", {"--seed", "'1x'", "a number"}},
       {"plan --model gpt2 --tokens 1e9 --tuned-batch-tokens 1e-320", {"--tuned-batch-tokens"}},
       {"tune --model gpt2 --cluster dgx-h100 --headroom nan", {"--headroom", "'nan'", "0 to 0.95"}},
@@ -182,6 +194,13 @@ TEST_CASE("wrong flags are refused with the flag, the value and what is accepted
       {"simulate --model /nonexistent/config.json --cluster dgx-h100 --strategy ddp",
        {"/nonexistent/config.json"}},
       {good + " --trace /nonexistent/dir/t.json", {"/nonexistent/dir/t.json"}},
+      {"help simulte", {"command: 'simulte'", "did you mean 'simulate'"}},
+      {"help topo imprt", {"command: 'imprt'", "did you mean 'import'"}},
+      {"help simulate now", {"'now' is too much", "simulate has no commands"}},
+      {"emit", {"emit: format is required", "deepspeed, accelerate or torchtitan"}},
+      {"emit deepsped --model gpt2", {"format", "did you mean 'deepspeed'"}},
+      {"emit torchtitan --model gpt2 --strategy zero2",
+       {"--strategy: torchtitan does not run zero2; accepted: fsdp2"}},
       {"simulte", {"simulte", "did you mean 'simulate'"}},
       {"list modles", {"modles", "did you mean 'models'"}},
       {"list", {"list: what is required", "accepted: models, gpus, machines", "list --help"}},
@@ -193,6 +212,34 @@ TEST_CASE("wrong flags are refused with the flag, the value and what is accepted
       {"--frobnicate", {"--frobnicate"}},
   };
   for (const Row& row : rows) check_refused(row);
+}
+
+TEST_CASE("an empty value is refused with what the option takes, not with its help") {
+  std::size_t options = 0;
+  for (const char* command : {"collectives", "nccl predict", "calibrate"}) {
+    std::stringstream help(run(std::string(command) + " --help").out);
+    for (std::string line; std::getline(help, line);) {
+      // "  --bytes SIZE            size: the tensor", "  -o,--output FILE ..."
+      std::smatch m;
+      if (!std::regex_match(line, m, std::regex("  (?:-.,)?(--\\S+) ([A-Z]\\S*)(?: +(\\S.*))?"))) {
+        continue;
+      }
+      ++options;
+      const Output o = run(std::string(command) + " " + m[1].str() + " ''");
+      CAPTURE(line);
+      CAPTURE(o.err);
+      CHECK(o.code == 2);
+      CHECK(o.err.starts_with("stepcast: " + m[1].str() + ": '' is not accepted; accepted: "));
+      CHECK(count_lines(o.err) == 1);
+      const std::string words = m[3].str();
+      CHECK((words.empty() || o.err.find(words) == std::string::npos));
+    }
+  }
+  CHECK(options > 40);
+  check_refused({good + " --channels-last ''",
+                 {"--channels-last: '' is not accepted; accepted: true, false"}});
+  check_refused({"collectives --ranks 8 --bytes ''", {"accepted: bytes, as 4096, 25M, 1GiB"}});
+  check_refused({good + " --engine ''", {"accepted: fluid, formula, messages"}});
 }
 
 TEST_CASE("integers may be written as DeepSpeed's files do: 5e8, as a flag and in TOML") {

@@ -12,18 +12,6 @@
 using namespace stepcast::test;
 using Json = nlohmann::json;
 
-namespace {
-
-Json json_of(const std::string& arguments) {
-  const Output o = run(arguments + " --json");
-  CAPTURE(arguments);
-  CAPTURE(o.err);
-  REQUIRE(o.code == 0);
-  return Json::parse(o.out);
-}
-
-}  // namespace
-
 TEST_CASE("a prediction's JSON has the rows of its text") {
   const std::string question = "nccl predict --cluster dgx-h100 --nodes 2 -b 4K -e 1GiB -f 16";
   const Json j = json_of(question);
@@ -54,6 +42,15 @@ TEST_CASE("a prediction's JSON has the rows of its text") {
     CHECK(line.ends_with("corrected for " + row.at("corrected_for").get<std::string>()));
   }
   CHECK(at == j.at("rows").size());
+}
+
+TEST_CASE("one rank has nothing to communicate, and no algorithm") {
+  const std::string question = "nccl predict --cluster dgx-h100 --gpus 1 -b 1M -e 4M";
+  CHECK(json_of(question).at("rows").empty());
+  const std::string text = run(question).out;
+  CHECK(text.find("1 rank on 1 x") != std::string::npos);
+  CHECK(text.find("nothing to communicate") != std::string::npos);
+  CHECK(text.find("Ring") == std::string::npos);
 }
 
 TEST_CASE("a comparison's JSON has the errors of its text") {

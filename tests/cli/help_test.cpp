@@ -38,3 +38,14 @@ TEST_CASE("no line of any command's help but a usage or an example is wider than
             .out.find("rail_optimised,\n                              rail_only") !=
         std::string::npos);
 }
+
+TEST_CASE("help COMMAND is the command's --help") {
+  CHECK(run("help").out == run("--help").out);
+  for (const char* command : {"simulate", "emit", "topo", "topo import", "help"}) {
+    CAPTURE(command);
+    const Output o = run(std::string("help ") + command);
+    CHECK(o.code == 0);
+    CHECK(o.out == run(std::string(command) + " --help").out);
+    CHECK(o.out.find(std::string("Usage: stepcast ") + command) != std::string::npos);
+  }
+}

@@ -16,14 +16,6 @@ namespace {
 
 const std::string small = "simulate --model gpt2 --cluster dgx-h100 --micro-batch 2 ";
 
-Json json_of(const std::string& arguments) {
-  const Output o = run(arguments + " --json");
-  CAPTURE(arguments);
-  CAPTURE(o.err);
-  REQUIRE(o.code == 0);
-  return Json::parse(o.out);
-}
-
 // Rows without a list of ranks: busbw over algbw says 16.
 std::string sixteen_ranks_log() {
   return "# nThread 1 nGpus 1 minBytes 1048576 maxBytes 4194304 step: 2(factor)\n"
@@ -168,6 +160,34 @@ TEST_CASE("flags override the scenario file") {
   CHECK(j.at("scenario").at("strategy") == "fsdp2");
   CHECK(j.at("scenario").at("seq_len") == 512);
   CHECK(j.at("scenario").at("engine") == "formula");
+}
+
+TEST_CASE("the time of a replica's step may be said with its unit, over the scenario's") {
+  const std::string step = small + "--strategy ddp --gpus 16 --replica-gpus 2 ";
+  const Json j = json_of(step + "--replica-step-ms 120");
+  for (const char* time : {"120ms", "0.12s", "120000us"}) {
+    CAPTURE(time);
+    CHECK(json_of(step + "--replica-step " + time) == j);
+  }
+  const TemporaryFile file(".toml",
+                           "model = \"gpt2\"\ncluster = \"dgx-h100\"\ngpus = 16\nmicro_batch = 2\n"
+                           "strategy = \"ddp\"\nreplica_gpus = 2\nreplica_step_ms = 9\n");
+  CHECK(json_of("simulate " + file.path() + " --replica-step 0.12s").at("step_time_s") ==
+        j.at("step_time_s"));
+}
+
+TEST_CASE("a scenario is emitted as its framework's configuration, which reads back") {
+  const TemporaryFile file(".json", run("emit deepspeed --model gpt2 --strategy zero2 --gpus 8 "
+                                        "--micro-batch 4")
+                                        .out);
+  const Json config = Json::parse(read(file.path()));
+  CHECK(config.at("train_micro_batch_size_per_gpu") == 4);
+  CHECK(config.at("zero_optimization").at("stage") == 2);
+  const Json j = json_of("simulate --model gpt2 --cluster dgx-h100 --from " + file.path());
+  CHECK(j.at("scenario").at("strategy") == "zero2");
+  const Output o = run("emit accelerate --model gpt2 --strategy ddp --gpus 8 --micro-batch 4");
+  CHECK(o.code == 0);
+  CHECK(o.err.find("accelerate cannot say micro_batch = 4") != std::string::npos);
 }
 
 TEST_CASE("quiet by default, and -v says what was done on stderr only") {

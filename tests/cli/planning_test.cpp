@@ -72,8 +72,22 @@ TEST_CASE("wrong plans are refused in one line that says what is accepted") {
       {"plan --tokens 1e9 --model gpt2 --machines ''", {"machine"}},
       {"plan --tokens 1e9 --model resnet-50 --machines dgx-1v --max-nodes 1",
        {"--tokens", "takes images"}},
+      {"plan --images 1e8 --model resnet-50 --machines dgx-a100 --checkpointing selective",
+       {"--checkpointing: 'selective' is not accepted; accepted: none, full"}},
   };
   for (const Row& row : rows) check_refused(row);
+}
+
+TEST_CASE("a plan keeps to the checkpointing that is asked for") {
+  for (const char* level : {"selective-op", "full"}) {
+    CAPTURE(level);
+    const nlohmann::json plan = json_of(
+        "plan --tokens 1e9 --model llama-3-8b --machines dgx-h100 --max-nodes 1 --no-failures "
+        "--checkpointing " +
+        std::string(level));
+    REQUIRE(!plan.at("points").empty());
+    CHECK(plan.at("points").at(0).at("checkpointing") == level);
+  }
 }
 
 TEST_CASE("a plan for which nothing is big enough says so and exits with 3") {

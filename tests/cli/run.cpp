@@ -1,5 +1,6 @@
 #include "tests/cli/run.hpp"
 
+#include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,6 +44,14 @@ Output run(const std::string& arguments, const std::string& before) {
   std::remove(out.c_str());
   std::remove(err.c_str());
   return result;
+}
+
+nlohmann::json json_of(const std::string& arguments) {
+  const Output o = run(arguments + " --json");
+  CAPTURE(arguments);
+  CAPTURE(o.err);
+  REQUIRE(o.code == 0);
+  return nlohmann::json::parse(o.out);
 }
 
 TemporaryFile::TemporaryFile(const std::string& suffix, const std::string& text)

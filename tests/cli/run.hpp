@@ -1,6 +1,7 @@
 #pragma once
 // Runs the program as a user does, through a shell, in the root of the source tree.
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 namespace stepcast::test {
@@ -13,6 +14,9 @@ struct Output {
 
 // `arguments` as one would type them after "stepcast", `before` in front of it ("env NAME=VALUE ").
 Output run(const std::string& arguments, const std::string& before = "");
+
+// What the program prints with --json; the test fails where it does not end well.
+nlohmann::json json_of(const std::string& arguments);
 
 // A file that is gone when the test ends.
 class TemporaryFile {

@@ -156,6 +156,16 @@ TEST_CASE("a sweep that is killed goes on where it was, to the same table") {
   CHECK(csv(folder / "killed.db") == csv(folder / "whole.db"));
 }
 
+TEST_CASE("two sweeps at once on one database leave the points of both") {
+  const Folder folder;
+  const std::string few = base + "-j 1 --screen --vary nodes=1:20 --vary strategy=";
+  const pid_t one = start(few + "ddp,zero2 --out " + (folder / "s.db"), {}, folder / "log1");
+  const pid_t two = start(few + "zero2,fsdp2 --out " + (folder / "s.db"), {}, folder / "log2");
+  CHECK(code_of(one) == 0);
+  CHECK(code_of(two) == 0);
+  CHECK(count_lines(csv(folder / "s.db")) == 61);  // a head, and 20 of each of three strategies
+}
+
 TEST_CASE("Ctrl-C keeps what is done and says how to go on") {
   const Folder folder;
   const std::string points = base + "--accumulation 8 --vary strategy=zero3 --vary nodes=1:256 ";
@@ -351,6 +361,24 @@ TEST_CASE("tune writes its best as another framework's configuration, of what th
     CHECK(refused.code == 2);
     CHECK(count_lines(refused.err) == 1);
   }
+}
+
+TEST_CASE("searches try the checkpointing that the model has") {
+  const std::string step = " --model resnet-50 --cluster dgx-a100 --nodes 1 --strategy ddp ";
+  const Json tuned = json_of("tune" + step + "--keep strategy,micro_batch,bucket_cap_mb");
+  REQUIRE(tuned.at("knobs").size() == 1);
+  CHECK(tuned.at("knobs").at(0).at("key") == "checkpointing");
+  std::vector<std::string> values;
+  for (const Json& other : tuned.at("knobs").at(0).at("values")) {
+    CHECK(other.at("error").is_null());
+    values.push_back(other.at("value"));
+  }
+  CHECK(values == std::vector<std::string>{"none", "full"});
+  // 44 MB of activations an image: of 2,000 they do not fit, with each block's input alone they do.
+  const Output advice = run("advise --model resnet-50 --cluster dgx-a100 --micro-batch 2000");
+  CAPTURE(advice.err);
+  CHECK(advice.code == 0);
+  CHECK(advice.out.find("(full checkpointing)") != std::string::npos);
 }
 
 TEST_CASE("tune finds what a sweep over the same knobs finds, and writes it as a scenario") {

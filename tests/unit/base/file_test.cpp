@@ -1,4 +1,6 @@
 #include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -7,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/toml.hpp"
+#include "base/unfinished.hpp"
 
 namespace fs = std::filesystem;
 using stepcast::InputError;
@@ -45,6 +48,28 @@ TEST_CASE("writing leaves nothing but the file") {
     names.push_back(entry.path().filename().string());
   }
   CHECK(names == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("a signal ends the program, and with it the file that it was writing") {
+  const Folder folder;
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      ::signal(signal, SIG_DFL);  // doctest's
+      stepcast::remove_unfinished_on_signals();
+      write_file(folder / "whole", "text");
+      std::ofstream(folder / "half") << "te";
+      const stepcast::Unfinished half(folder / "half");
+      raise(signal);
+      _exit(9);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    REQUIRE(WIFSIGNALED(status));
+    CHECK(WTERMSIG(status) == signal);
+    CHECK_FALSE(fs::exists(folder / "half"));
+    CHECK(read_file(folder / "whole") == "text");
+  }
 }
 
 TEST_CASE("a file larger than the limit is refused, one of exactly the limit is read") {

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/toml.hpp"
+#include "tests/unit/importers/importing.hpp"
 #include "topologies/importers/nccl_xml.hpp"
 #include "topologies/machine_writer.hpp"
 #include "topologies/paths.hpp"
@@ -21,13 +22,6 @@ namespace {
 const std::string here = STEPCAST_TEST_DATA "/data/";
 const std::string golden = STEPCAST_SOURCE_DIR "/tests/unit/collectives/golden/xml/";
 
-ImportOptions with(const std::string& gpu, std::vector<double> nic_gbit = {}) {
-  ImportOptions options;
-  options.gpu = gpu;
-  options.nic_gbit = std::move(nic_gbit);
-  return options;
-}
-
 std::string refusal(const std::string& path, const ImportOptions& options) {
   try {
     import_topology(path, options);
@@ -35,19 +29,6 @@ std::string refusal(const std::string& path, const ImportOptions& options) {
     return error.what();
   }
   return "accepted";
-}
-
-std::string refused_text(const std::string& text, const ImportOptions& options) {
-  try {
-    import_topology_text(text, "t", options);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // Devices and links as sorted lines, whatever order a file has them in.

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/toml.hpp"
+#include "tests/unit/importers/importing.hpp"
 
 using namespace stepcast;
 
@@ -62,10 +63,6 @@ ImportOptions options(const std::vector<double>& nic_gbit) {
   options.gpu = "a100-sxm-40gb";
   options.nic_gbit = nic_gbit;
   return options;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

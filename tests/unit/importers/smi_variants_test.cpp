@@ -6,33 +6,12 @@
 
 #include <algorithm>
 
-#include "base/error.hpp"
-#include "topologies/importers/import.hpp"
+#include "tests/unit/importers/importing.hpp"
 #include "topologies/paths.hpp"
 
 using namespace stepcast;
 
 namespace {
-
-ImportOptions with(const std::string& gpu, std::vector<double> nic_gbit = {}) {
-  ImportOptions options;
-  options.gpu = gpu;
-  options.nic_gbit = std::move(nic_gbit);
-  return options;
-}
-
-std::string refused(const std::string& text, const ImportOptions& options) {
-  try {
-    import_topology_text(text, "t", options);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 bool noted(const Imported& in, const std::string& part) {
   return std::any_of(in.notes.begin(), in.notes.end(),
@@ -102,12 +81,12 @@ TEST_CASE("nvidia-smi: the times of a log before each line are no part of it") {
 TEST_CASE(
     "nvidia-smi: a matrix of another machine below the first is refused, -mp below -m is not") {
   const std::string first = alike(4, "NV4");
-  CHECK(refused(first + first, with("a100-sxm-40gb")) == "accepted");
-  CHECK(refused(first + alike(4, "PIX"), with("a100-sxm-40gb")) == "accepted");
-  CHECK(refused(first + alike(2, "PIX"), with("a100-sxm-40gb")) ==
+  CHECK(refused_text(first + first, with("a100-sxm-40gb")) == "accepted");
+  CHECK(refused_text(first + alike(4, "PIX"), with("a100-sxm-40gb")) == "accepted");
+  CHECK(refused_text(first + alike(2, "PIX"), with("a100-sxm-40gb")) ==
         "t:6: has 2 columns, others than the matrix of line 1: another machine's; accepted: the "
         "matrix of one machine");
-  CHECK(refused(alike(2, "PIX") + alike(2, "SYS"), with("l40s")) ==
+  CHECK(refused_text(alike(2, "PIX") + alike(2, "SYS"), with("l40s")) ==
         "t:5: says 'SYS' from GPU0 to GPU1, something else than the matrix of line 1: another "
         "machine's; accepted: the matrix of one machine");
 }

@@ -15,9 +15,20 @@ namespace {
 // Events of one process (pid 100) and one GPU, times in microseconds.
 class Trace {
  public:
+  // From here on the host has no marks.
+  Trace& without_marks() {
+    marks_ = false;
+    return *this;
+  }
   Trace& mark(int step, double begin, double end) {
+    if (!marks_) return *this;
     return event(R"("cat":"user_annotation","name":"ProfilerStep#)" + std::to_string(step) + '"',
                  100, 1, begin, end, "");
+  }
+  Trace& gpu_mark(int step, int stream, double begin, double end) {
+    return event(
+        R"("cat":"gpu_user_annotation","name":"ProfilerStep#)" + std::to_string(step) + '"', 0,
+        stream, begin, end, "");
   }
   // A launch that returns at `launched`, 2 after it began, and its kernel.
   Trace& kernel(const char* name, int stream, double launched, double start, double end,
@@ -52,6 +63,7 @@ class Trace {
 
   std::string text_;
   int last_ = 0;
+  bool marks_ = true;
 };
 
 std::string gathers(int elements) {
@@ -67,8 +79,7 @@ std::string scatters(int elements) {
 //
 //   stream 7    |gemm 3-50|      53 host       |..|gemm 123-163|..27..|adam 190-200| |norm 229-239|
 //   stream 20                     |AG 103-123|      |RS 140-190|          |RS 208-218|
-Trace by_hand() {
-  Trace t;
+Trace by_hand(Trace t = {}) {
   t.mark(1, 0, 90).kernel("gemm_bf16_1x1x1", 7, 2, 3, 50);
   t.mark(2, 100, 160)
       .kernel("ncclDevKernel_AllGather_RING_LL(x)", 20, 102, 103, 123, gathers(8000))
@@ -113,6 +124,59 @@ TEST_CASE("a step lasts from the last kernel of the step before to its own last 
   CHECK(s.steps[1].end_us == 200);
   CHECK(s.steps[2].end_us == 239);
   CHECK(s.typical == 1);  // of 150 and 39 the later of the middle two
+}
+
+TEST_CASE("steps that only the GPU's streams mark are steps") {
+  const TraceSummary of_host = by_hand().read();
+  const TraceSummary s = by_hand(Trace().without_marks())
+                             .gpu_mark(1, 7, 3, 50)
+                             .gpu_mark(2, 20, 103, 190)
+                             .gpu_mark(2, 7, 123, 200)
+                             .gpu_mark(3, 20, 208, 218)
+                             .gpu_mark(3, 7, 229, 239)
+                             .read();
+  REQUIRE(s.steps.size() == 3);
+  for (std::size_t i = 0; i < s.steps.size(); ++i) {
+    CHECK(s.steps[i].name == of_host.steps[i].name);
+    CHECK(s.steps[i].begin_us == of_host.steps[i].begin_us);
+    CHECK(s.steps[i].end_us == of_host.steps[i].end_us);
+    CHECK(s.steps[i].kernels == of_host.steps[i].kernels);
+    CHECK(s.steps[i].host_us == of_host.steps[i].host_us);
+    CHECK(s.steps[i].exposed_us() == of_host.steps[i].exposed_us());
+  }
+}
+
+// stream 7    |#1 a 0-10|#1 b 20-30|#2 c 40-50|   d 60-70, no step's
+// stream 13   |#2 copy 5-8|                        step 2's input
+// stream 20         |reduce 22-28|                 a stream without marks
+TEST_CASE("a kernel belongs to the mark of its own stream, whatever the others have begun") {
+  Trace t;
+  t.kernel("a", 7, 1, 0, 10).kernel("copy", 13, 2, 5, 8).kernel("b", 7, 3, 20, 30);
+  t.kernel("reduce", 20, 4, 22, 28).kernel("c", 7, 5, 40, 50).kernel("d", 7, 55, 60, 70);
+  const TraceSummary s =
+      t.gpu_mark(2, 13, 5, 8).gpu_mark(2, 7, 40, 50).gpu_mark(1, 7, 0, 30).read();
+  REQUIRE(s.steps.size() == 2);
+  CHECK(s.steps[0].name == "ProfilerStep#1");
+  CHECK(s.steps[0].kernels == 3);  // a, b and reduce
+  CHECK(s.steps[0].end_us == 30);
+  CHECK(s.steps[1].kernels == 2);  // copy and c
+  CHECK(s.steps[1].begin_us == 30);
+  CHECK(s.steps[1].end_us == 50);
+}
+
+TEST_CASE("the host's marks count before the GPU's, and those of another device not at all") {
+  Trace t;
+  t.mark(4, 0, 3).mark(5, 3, 9).kernel("a", 7, 2, 2, 10).kernel("b", 7, 6, 20, 30);
+  // As if both kernels were step 5's.
+  const TraceSummary s = t.gpu_mark(5, 7, 2, 30).read();
+  REQUIRE(s.steps.size() == 2);
+  CHECK(s.steps[0].kernels == 1);
+  std::istringstream other(R"({"traceEvents": [
+    {"ph": "X", "cat": "gpu_user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 7, "ts": 0,
+     "dur": 9},
+    {"ph": "X", "cat": "kernel", "name": "k", "ts": 0, "dur": 4, "args": {"device": 0, "stream": 7}}
+    ]})");
+  CHECK(summary_of_trace(other, "test").steps.at(0).name == "trace");
 }
 
 TEST_CASE("a gap is the host's while nothing was launched, and exposed while a collective runs") {

@@ -1,6 +1,10 @@
 // Activation bytes by the published formulas, to the byte.
 #include <doctest/doctest.h>
 
+#include <string>
+#include <vector>
+
+#include "models/checkpointing.hpp"
 #include "models/model.hpp"
 
 using namespace stepcast;
@@ -94,6 +98,16 @@ TEST_CASE("a compiled SwiGLU keeps 6sbf, selective checkpointing 4sbf and no nor
   const LayerWork selective = block(model, w);
   CHECK(selective.saved_activations == 9ll * 8192 * 4096 + 4ll * 8192 * 14336 + 4ll * 32 * 8192);
   CHECK(selective.saved_activations + selective.recomputed_activations == 1376780288);
+}
+
+TEST_CASE("a model has the levels of checkpointing that its blocks can be cut into") {
+  using Levels = std::vector<std::string>;
+  const auto levels = [](const char* name) {
+    return checkpointing_levels(load_model(name).architecture);
+  };
+  CHECK(levels("llama-3-8b") == Levels{"none", "selective", "selective-op", "full"});
+  CHECK(levels("gpt2") == Levels{"none", "selective", "full"});  // q, k and v are one product
+  CHECK(levels("resnet-50") == Levels{"none", "full"});
 }
 
 TEST_CASE("selective-op keeps a block's input, q, v, attention, gate and, eager, down") {
