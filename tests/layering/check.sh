@@ -15,20 +15,23 @@ set -euo pipefail
 cd "${1:?usage: check.sh ROOT}"
 
 # Folder, rank. A folder may include itself and any folder of a lower rank; equals not each other.
+# Both answer in a variable: a subshell for each of thousands of includes would take a minute.
 rank_of() {
   case $1 in
-    base/*) echo 0 ;;
-    models/* | topologies/* | sim/schedule/*) echo 1 ;;
-    sim/interop/* | sim/kernels/* | sim/collectives/* | sim/strategies/* | sim/engines/* | sim/memory/*) echo 2 ;;
-    runtime/*) echo 2 ;;
-    sim/report/* | sim/calibration/*) echo 3 ;;
-    sim/forecast/*) echo 4 ;;
-    sim/advise/* | sim/sweep/* | sim/plan/* | sim/explain/* | sim/jobs/* | validate/*) echo 5 ;;
-    cli/*) echo 6 ;;
-    *) echo 9 ;;  # tests, benchmarks: may use all
+    base/*) rank=0 ;;
+    models/* | topologies/* | sim/schedule/*) rank=1 ;;
+    sim/interop/* | sim/kernels/* | sim/collectives/* | sim/strategies/* | sim/engines/* | sim/memory/*) rank=2 ;;
+    runtime/*) rank=2 ;;
+    sim/report/* | sim/calibration/*) rank=3 ;;
+    sim/forecast/*) rank=4 ;;
+    sim/advise/* | sim/sweep/* | sim/plan/* | sim/explain/* | sim/jobs/* | validate/*) rank=5 ;;
+    cli/*) rank=6 ;;
+    *) rank=9 ;;  # tests, benchmarks: may use all
   esac
 }
-folder_of() { sed -E 's,^(sim/[^/]+|[^/]+)/.*,\1,' <<<"$1"; }
+folder_of() {
+  if [[ $1 =~ ^(sim/[^/]+|[^/]+)/ ]]; then folder=${BASH_REMATCH[1]}; else folder=$1; fi
+}
 
 # The files that make up the project: tracked ones where git can tell, else all but build output.
 files() {
@@ -48,15 +51,21 @@ code=$(grep -E '\.(hpp|cpp|h|cu|cuh)$' <<<"$list" || true)
 # ---- 1: arrows point down
 while IFS=: read -r file line text; do
   [[ -n $file ]] || continue
-  target=$(sed -E 's/.*#include "([^"]+)".*/\1/' <<<"$text")
-  from=$(folder_of "$file") to=$(folder_of "$target")
+  target=${text#*\"} target=${target%%\"*}
+  folder_of "$file"
+  from=$folder
+  folder_of "$target"
+  to=$folder
   case $target in
     */*) ;;
     *) [[ $file == tests/* ]] || complain "$file:$line: \"$target\": write the path from the root of the project"; continue ;;
   esac
   [[ $from == "$to" ]] && continue
-  if (($(rank_of "$file") <= $(rank_of "$target"))); then
-    complain "$file:$line: $from (rank $(rank_of "$file")) includes $to (rank $(rank_of "$target"))"
+  rank_of "$file"
+  above=$rank
+  rank_of "$target"
+  if ((above <= rank)); then
+    complain "$file:$line: $from (rank $above) includes $to (rank $rank)"
   fi
   # Who runs a schedule knows nothing of where it comes from.
   if [[ $from == runtime && $to != base && $to != sim/schedule ]]; then
