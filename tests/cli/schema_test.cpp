@@ -16,14 +16,16 @@ namespace {
 const std::string folder = STEPCAST_SOURCE_DIR "/docs/schemas/";
 const std::string step = " --model gpt2 --cluster dgx-h100 --seq-len 256";
 
-Json schema_of(const std::string& name) {  // "forecast/1"
+const Json& schema_of(const std::string& name) {  // "forecast/1"
+  static std::map<std::string, Json> known;
+  if (const auto found = known.find(name); found != known.end()) return found->second;
   std::string file = name;
   file[file.find('/')] = '-';
-  return Json::parse(read(folder + file + ".schema.json"));
+  return known[name] = Json::parse(read(folder + file + ".schema.json"));
 }
 
-// The output conforms to the schema that it names, which is `name`.
-void conforms(const std::string& arguments, const std::string& name) {
+// The output conforms to the schema that it names, which is `name`; the output.
+Json conforms(const std::string& arguments, const std::string& name) {
   CAPTURE(arguments);
   const Output o = run(arguments);
   CAPTURE(o.err);
@@ -31,6 +33,7 @@ void conforms(const std::string& arguments, const std::string& name) {
   const Json value = Json::parse(o.out);
   CHECK(value.at("schema") == "stepcast." + name);
   for (const std::string& each : violations(value, schema_of(name))) FAIL_CHECK(each);
+  return value;
 }
 
 }  // namespace
@@ -78,8 +81,7 @@ TEST_CASE("sweeps, tunings, plans, explanations and comparisons conform to their
 
 TEST_CASE("lists of what is known conform to their schema") {
   for (const char* what : {"models", "gpus", "machines", "profiles", "strategies"}) {
-    conforms(std::string("list --json ") + what, "list/1");
-    const Json list = Json::parse(run(std::string("list --json ") + what).out).at("list");
+    const Json list = conforms(std::string("list --json ") + what, "list/1").at("list");
     CHECK(static_cast<int>(list.size()) == count_lines(run(std::string("list ") + what).out));
   }
 }
@@ -89,8 +91,7 @@ TEST_CASE("what is shown of every model, machine and GPU conforms to its schema"
     const Json list = Json::parse(run("list --json " + what + "s").out).at("list");
     for (const Json& one : list) {
       const std::string arguments = "show " + what + " " + one.at("name").get<std::string>();
-      conforms(arguments + " --json", what + "/1");
-      const Json shown = Json::parse(run(arguments + " --json").out);
+      const Json shown = conforms(arguments + " --json", what + "/1");
       CHECK(shown.at("name") == one.at("name"));
       for (const char* key : {"parameters", "full_name", "memory_bytes", "network", "gpus"}) {
         if (one.contains(key)) CHECK(shown.at(key) == one.at(key));
