@@ -217,6 +217,7 @@ int compare_published(const NcclOptions& o, const Scenario& scenario) {
                      "brings its own machines; accepted: without cluster, nodes and gpus");
   }
   const CollectiveOptions options = resolve_collectives(scenario);
+  note_unheeded(options);
   const Corrections none;
   const validate::PublishedErrors errors = validate::published_errors(
       options.corrections ? *options.corrections : none, validate::published_calls());
@@ -231,6 +232,7 @@ int nccl_compare(const NcclOptions& o, const Scenario& scenario) {
   if (o.logs.empty()) {
     throw InputError({"nccl compare", 0, ""}, "no log given; accepted: LOG..., or --published");
   }
+  note_unheeded(resolve_collectives(scenario));
   std::vector<LogCompared> logs;
   for (const NcclTestsLog& log : read_nccl_logs(o, scenario)) {
     logs.push_back(compared(log, scenario));
