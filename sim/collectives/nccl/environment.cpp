@@ -2,7 +2,8 @@
 // front means all but these. Example: "ring" is ring for everything; "^ring;allreduce:tree" is
 // anything but ring, and tree for all-reduce. A function for which nothing is left cannot run;
 // NCCL fails the call then (ncclInvalidUsage), and so does choose(). Setting NCCL_PROTO also lifts
-// the rule that keeps LL128 off paths that NCCL has not qualified.
+// the rule that keeps LL128 off paths that NCCL has not qualified. Names are compared with
+// strcasecmp: "nvlstree" is NVLSTree, "nvls_tree" an error.
 // Source: NCCL 2.28.9, src/graph/tuning.cc and user guide, environment variables.
 
 #include "sim/collectives/nccl/environment.hpp"
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <sstream>
+#include <string_view>
 
 #include "base/letters.hpp"
 #include "base/suggestion.hpp"
@@ -38,14 +40,21 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-// "NVLSTree" and, as the tuner plugin's file spells it, "nvls_tree".
+// As strict as NCCL: its own spelling, in any case. "NVLS_Tree" is none of it.
 template <typename Enum>
-int find_name(std::string name, int count) {
-  name.erase(std::remove(name.begin(), name.end(), '_'), name.end());
+int find_name(std::string_view name, int count) {
   for (int i = 0; i < count; ++i) {
     if (same_letters(to_string(static_cast<Enum>(i)), name)) return i;
   }
   return -1;
+}
+
+// The tuner plugin's file spells "nvls_tree" and "collnet_direct" what NCCL calls NVLSTree and
+// CollNetDirect.
+template <typename Enum>
+int find_name_of_plugin(std::string name, int count) {
+  name.erase(std::remove(name.begin(), name.end(), '_'), name.end());
+  return find_name<Enum>(name, count);
 }
 
 template <typename Enum>
@@ -273,9 +282,9 @@ std::vector<TunerRow> parse_tuner_csv(const std::string& text, const std::string
     };
     row.min_bytes = integer(1);
     row.max_bytes = integer(2);
-    const int a = find_name<NcclAlgorithm>(cells[3], algorithm_count);
+    const int a = find_name_of_plugin<NcclAlgorithm>(cells[3], algorithm_count);
     if (a < 0) throw unknown_name<NcclAlgorithm>(where, cells[3], algorithm_count);
-    const int p = find_name<NcclProtocol>(cells[4], protocol_count);
+    const int p = find_name_of_plugin<NcclProtocol>(cells[4], protocol_count);
     if (p < 0) throw unknown_name<NcclProtocol>(where, cells[4], protocol_count);
     row.algorithm = static_cast<NcclAlgorithm>(a);
     row.protocol = static_cast<NcclProtocol>(p);
