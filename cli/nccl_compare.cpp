@@ -202,10 +202,19 @@ std::string to_json(const validate::PublishedErrors& published) {
     }
     tables.push_back({{"table", table.title}, {"rows", rows}});
   }
+  Json apart = Json::array(), left_out = Json::array();
+  for (const validate::Apart& a : published.apart) {
+    apart.push_back({{"machine", a.machine}, {"why", a.why}});
+  }
+  for (const validate::LeftOut& l : published.left_out) {
+    left_out.push_back({{"source", l.source}, {"rows", l.rows}, {"why", l.why}});
+  }
   return json_text({{"schema", "stepcast.nccl-published/1"},
                     {"calls", published.calls},
                     {"machines", published.machines},
-                    {"tables", tables}});
+                    {"tables", tables},
+                    {"apart", apart},
+                    {"left_out", left_out}});
 }
 
 int compare_published(const NcclOptions& o, const Scenario& scenario) {
