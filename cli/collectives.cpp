@@ -11,6 +11,7 @@
 #include "base/letters.hpp"
 #include "cli/collectives_output.hpp"
 #include "cli/command.hpp"
+#include "cli/nccl.hpp"
 #include "cli/scenario_flags.hpp"
 #include "sim/collectives/algorithms.hpp"
 #include "sim/collectives/collective_cost.hpp"
@@ -126,8 +127,9 @@ void add_cluster(const Options& o, Scenario& scenario, CollectiveKind op, SideBy
                      fmt::format("{} do not fill {} nodes evenly; accepted: a multiple of {}",
                                  o.ranks, cluster.nodes, cluster.gpus_per_node));
   }
-  const Collectives collectives(cluster, {.replicate = cluster.world_size, .shard = 1},
-                                resolve_collectives(scenario));
+  const CollectiveOptions options = resolve_collectives(scenario);
+  note_unheeded(options);
+  const Collectives collectives(cluster, {.replicate = cluster.world_size, .shard = 1}, options);
   answer.machine = cluster.machine.name;
   answer.nodes = cluster.nodes;
   answer.rates = collectives.rates(Axis::world);
@@ -135,8 +137,7 @@ void add_cluster(const Options& o, Scenario& scenario, CollectiveKind op, SideBy
   answer.nccl = collectives.cost(Axis::world, op, answer.bytes, Dtype::fp32,
                                  reduces ? Reduction::sum : Reduction::none);
   if (o.engine.empty()) return;
-  answer.by_messages =
-      by_messages(o, cluster, op, static_cast<double>(answer.bytes), resolve_collectives(scenario));
+  answer.by_messages = by_messages(o, cluster, op, static_cast<double>(answer.bytes), options);
 }
 
 int answer(const Options& o, Scenario& scenario) {

@@ -69,13 +69,7 @@ Json kernels_json(const Gpu& gpu) {
 }
 
 Json host_json(const Machine& machine) {
-  int nodes = 0;
-  const Device* cpu = nullptr;
-  for (const Vertex vertex : boost::make_iterator_range(boost::vertices(machine.graph))) {
-    if (machine.graph[vertex].kind != DeviceKind::cpu) continue;
-    cpu = &machine.graph[vertex];
-    ++nodes;
-  }
+  const auto [cpu, nodes] = host_of(machine);
   return {
       {"cpu", cpu == nullptr ? Json() : words(cpu->product)},
       {"numa_nodes", nodes},

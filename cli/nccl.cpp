@@ -16,6 +16,11 @@
 
 namespace stepcast::cli {
 
+void note_unheeded(const CollectiveOptions& options) {
+  const std::string said_in_vain = options.environment.note();
+  if (!said_in_vain.empty()) note(said_in_vain);
+}
+
 namespace {
 
 std::vector<std::string> cluster_keys() {

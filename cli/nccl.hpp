@@ -37,6 +37,9 @@ Dtype parse_nccl_type(const std::string& name);
 // The same of a log, whose spelling differs by version.
 Dtype nccl_type_of_log(const std::string& name);
 
+// On stderr: NCCL's variables that were said and change nothing (`collectives` says it too).
+void note_unheeded(const CollectiveOptions& options);
+
 // "modelled, corrected for infiniband", "interpolated"
 std::string nccl_provenance_text(const CollectiveCost& cost);
 std::string nccl_time_text(double us);  // "38.60", "12345"

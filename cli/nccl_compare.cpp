@@ -202,10 +202,19 @@ std::string to_json(const validate::PublishedErrors& published) {
     }
     tables.push_back({{"table", table.title}, {"rows", rows}});
   }
+  Json apart = Json::array(), left_out = Json::array();
+  for (const validate::Apart& a : published.apart) {
+    apart.push_back({{"machine", a.machine}, {"why", a.why}});
+  }
+  for (const validate::LeftOut& l : published.left_out) {
+    left_out.push_back({{"source", l.source}, {"rows", l.rows}, {"why", l.why}});
+  }
   return json_text({{"schema", "stepcast.nccl-published/1"},
                     {"calls", published.calls},
                     {"machines", published.machines},
-                    {"tables", tables}});
+                    {"tables", tables},
+                    {"apart", apart},
+                    {"left_out", left_out}});
 }
 
 int compare_published(const NcclOptions& o, const Scenario& scenario) {
@@ -217,6 +226,7 @@ int compare_published(const NcclOptions& o, const Scenario& scenario) {
                      "brings its own machines; accepted: without cluster, nodes and gpus");
   }
   const CollectiveOptions options = resolve_collectives(scenario);
+  note_unheeded(options);
   const Corrections none;
   const validate::PublishedErrors errors = validate::published_errors(
       options.corrections ? *options.corrections : none, validate::published_calls());
@@ -231,6 +241,7 @@ int nccl_compare(const NcclOptions& o, const Scenario& scenario) {
   if (o.logs.empty()) {
     throw InputError({"nccl compare", 0, ""}, "no log given; accepted: LOG..., or --published");
   }
+  note_unheeded(resolve_collectives(scenario));
   std::vector<LogCompared> logs;
   for (const NcclTestsLog& log : read_nccl_logs(o, scenario)) {
     logs.push_back(compared(log, scenario));

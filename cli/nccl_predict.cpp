@@ -117,8 +117,9 @@ int nccl_predict(const NcclOptions& o, const Scenario& scenario) {
   const Reduction reduction = parse_redop(o.redop, p.op);
   const std::vector<Bytes> sizes = sizes_of(o);
   const Cluster cluster = resolve_cluster(scenario);
-  const Collectives collectives(cluster, {.replicate = cluster.world_size, .shard = 1},
-                                resolve_collectives(scenario));
+  const CollectiveOptions options = resolve_collectives(scenario);
+  note_unheeded(options);
+  const Collectives collectives(cluster, {.replicate = cluster.world_size, .shard = 1}, options);
   p.dtype = o.dtype;
   if (reduction != Reduction::none) p.redop = o.redop.empty() ? "sum" : o.redop;
   p.ranks = cluster.world_size;

@@ -5,11 +5,11 @@
 
 #include <cstdlib>
 #include <memory>
-#include <sstream>
 
 #include "cli/command.hpp"
 #include "runtime/cuda/gpu_replay.hpp"
 #include "runtime/cuda/gpu_trainer.hpp"
+#include "sim/collectives/nccl/environment.hpp"
 #include "sim/report/format.hpp"
 #include "validate/durations.hpp"
 #include "validate/gpu_bench.hpp"
@@ -17,17 +17,10 @@
 namespace stepcast::cli {
 namespace {
 
-// "NCCL_ALGO=Ring MAX_CTAS=8": checked when the scenario was resolved; names with their prefix.
+// Checked when the scenario was resolved.
 std::vector<std::pair<std::string, std::string>> nccl_variables(const Scenario& scenario) {
-  std::vector<std::pair<std::string, std::string>> list;
-  std::istringstream words(scenario.nccl.value_or(""));
-  for (std::string word; words >> word;) {
-    const std::size_t equals = word.find('=');
-    if (equals == std::string::npos) continue;
-    std::string name = word.substr(0, equals);
-    if (!name.starts_with("NCCL_")) name = "NCCL_" + name;
-    list.emplace_back(std::move(name), word.substr(equals + 1));
-  }
+  auto list = nccl::read_variables(scenario.nccl.value_or(""), scenario.where("nccl"));
+  for (auto& variable : list) variable.first = nccl::full_name(variable.first);
   return list;
 }
 

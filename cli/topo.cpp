@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <memory>
+#include <sstream>
 
 #include "base/error.hpp"
 #include "base/toml.hpp"
@@ -27,7 +28,7 @@ namespace {
 
 struct Options {
   std::string file, output;
-  std::string gpu, nic_speed, nvlink, cpu, network;
+  std::string gpu, nic_speed, nics, nvlink, cpu, network;
   bool dot = false;
   bool svg = false;
 };
@@ -53,10 +54,18 @@ std::vector<double> numbers(const std::string& text) {
   return out;
 }
 
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  std::istringstream stream(text);
+  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
+  return words;
+}
+
 ImportOptions import_options(const Options& o, bool gpu_required) {
   ImportOptions options;
   options.gpu = o.gpu;
   options.nic_gbit = numbers(o.nic_speed);
+  options.nics = words_of(o.nics);
   options.nvlink = o.nvlink;
   options.cpu = o.cpu;
   options.network = o.network;
@@ -85,7 +94,7 @@ std::string nic_count(const Machine& machine) {
 int import_fabric(const Options& o, const std::string& text) {
   for (const auto& [flag, value] :
        {std::pair("--gpu", &o.gpu), std::pair("--nvlink", &o.nvlink), std::pair("--cpu", &o.cpu),
-        std::pair("--nic-speed", &o.nic_speed)}) {
+        std::pair("--nic-speed", &o.nic_speed), std::pair("--nics", &o.nics)}) {
     if (value->empty()) continue;
     throw InputError({flag, 0, ""}, "is of a machine, and " + o.file +
                                         " is the network between machines; accepted: without it");
@@ -225,6 +234,9 @@ void add_file_options(CLI::App& verb, Options& o, const char* file_help) {
   verb.add_option("--nic-speed", o.nic_speed,
                   "Gb/s of the NICs: one for all, or one each with commas (0 leaves one out)")
       ->option_text("GBIT");
+  verb.add_option("--nics", o.nics,
+                  "bus ids of the NICs where PCI devices have no class: the others are GPUs")
+      ->option_text("BUSID,...");
   verb.add_option("--nvlink", o.nvlink, "nvswitch, all_to_all or none, where the file is silent")
       ->option_text("LAYOUT");
   verb.add_option("--cpu", o.cpu,

@@ -76,13 +76,7 @@ void describe_paths(std::string& out, const Machine& machine) {
 }
 
 std::string host_text(const Machine& machine) {
-  int nodes = 0;
-  const Device* cpu = nullptr;
-  for (const Vertex vertex : boost::make_iterator_range(boost::vertices(machine.graph))) {
-    if (machine.graph[vertex].kind != DeviceKind::cpu) continue;
-    cpu = &machine.graph[vertex];
-    ++nodes;
-  }
+  const auto [cpu, nodes] = host_of(machine);
   std::string text = machine.host_memory_bytes > 0
                          ? fmt::format("{:.0f} GB", machine.host_memory_bytes / 1e9)
                          : "memory not known";
@@ -141,6 +135,16 @@ std::vector<LinkGroup> link_groups(const Machine& machine) {
   std::vector<LinkGroup> list;
   for (const auto& [key, group] : groups) list.push_back(group);
   return list;
+}
+
+Host host_of(const Machine& machine) {
+  Host host;
+  for (const Vertex vertex : boost::make_iterator_range(boost::vertices(machine.graph))) {
+    if (machine.graph[vertex].kind != DeviceKind::cpu) continue;
+    host.cpu = &machine.graph[vertex];
+    ++host.numa_nodes;
+  }
+  return host;
 }
 
 std::string path_name(const Machine& machine, Vertex a, Vertex b) {

@@ -17,6 +17,13 @@ struct LinkGroup {
 };
 std::vector<LinkGroup> link_groups(const Machine& machine);
 
+// The host of a machine: its last CPU stands for all, null where there is none.
+struct Host {
+  const Device* cpu = nullptr;  // of `machine`
+  int numa_nodes = 0;
+};
+Host host_of(const Machine& machine);
+
 // "NV12", "PIX", "SYS" as nvidia-smi topo prints it; "X" of a GPU to itself, "-" without a way.
 // NVLinks that only a relay GPU connects are shown by the PCIe route between the two, as there.
 std::string path_name(const Machine& machine, Vertex a, Vertex b);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "topologies/describe.hpp"
 #include "topologies/link_rates.hpp"
 
 namespace stepcast {
@@ -89,11 +90,8 @@ std::string to_toml(const Machine& machine, const std::vector<std::string>& comm
     out += fmt::format("host_memory_gb = {}\n", machine.host_memory_bytes / 1e9);
   }
   out += fmt::format("source = {}\n", in_quotes(machine.source));
-  bool pcie_p2p = machine.gpu.pcie_p2p;
-  for (const Vertex v : boost::make_iterator_range(boost::vertices(machine.graph))) {
-    const Device& d = machine.graph[v];
-    if (d.kind == DeviceKind::cpu) pcie_p2p = d.pcie_p2p;
-  }
+  const Device* cpu = host_of(machine).cpu;
+  const bool pcie_p2p = cpu == nullptr ? machine.gpu.pcie_p2p : cpu->pcie_p2p;
   out += fmt::format("pcie_p2p = {}\ngpudirect_rdma = {}\n", truth(pcie_p2p),
                      truth(machine.gpu.gpudirect_rdma));
   out += "\n[graph]\ndevices = [\n";

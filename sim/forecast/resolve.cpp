@@ -163,6 +163,8 @@ Resolved resolved(const Scenario& s, Sources& sources) {
   }
   r.collectives = resolve_collectives(s, sources);
   r.collectives.siblings = {r.replica.gpus, r.replica.inner};
+  const std::string said_in_vain = r.collectives.environment.note();
+  if (!said_in_vain.empty()) r.notes.push_back(said_in_vain);
   if (const Calibration* c = calibration_of(s, sources)) use_calibration(*c, r);
   r.first_step = s.step.value_or("steady") == "first";
 

@@ -261,6 +261,15 @@ TEST_CASE("sizes that two logs have are said on stderr, and the smaller time cou
   CHECK(count_lines(twice.err) == 1);
 }
 
+TEST_CASE("variables of NCCL that change nothing are said on stderr, the table is the same") {
+  const std::string question = "nccl predict --cluster dgx-h100 --nodes 2";
+  const Output plain = run(question);
+  const Output pasted = run(question + " --nccl NCCL_DEBUG=INFO --nccl NCCL_SOCKET_FAMILY=AF_INET");
+  CHECK(plain.err.empty());
+  CHECK(pasted.out == plain.out);
+  CHECK(pasted.err.find("NCCL_DEBUG (what is logged); NCCL_SOCKET_FAMILY") != std::string::npos);
+}
+
 TEST_CASE("protocols are named in any case, as NCCL takes them") {
   const std::string question =
       "collectives --ranks 8 --bytes 1M --cluster dgx-h100 --engine messages --protocol ";

@@ -227,6 +227,11 @@ Imported import_topology_text(const std::string& text, const std::string& file,
     }
   }
   const std::string xml = xml_of(text);
+  if (xml.empty() && !options.nics.empty()) {
+    throw InputError({"--nics", 0, ""}, "is of an XML file without classes of devices, and " +
+                                            file +
+                                            " is none; accepted: --nic-speed 0 leaves a NIC out");
+  }
   Imported imported =
       xml.empty() ? read_smi_text(text, file, options) : read_nccl_xml_text(xml, file, options);
   Machine& machine = imported.machine;

@@ -20,11 +20,14 @@ namespace stepcast {
 struct ImportOptions {
   std::string gpu;               // catalog name or GPU TOML; "": as the file says, if it does
   std::vector<double> nic_gbit;  // Gb/s: one for all NICs, or one each; 0 leaves that NIC out
-  std::string nvlink;            // nvswitch, all_to_all or none; "": as the file or the GPU says
-  std::string cpu;               // host_names(); "": as the file says
-  std::string network;           // a network class; "": by the names of the NICs
-  bool gpu_required = true;      // false: a GPU nobody named is its compute capability only
-  std::string others = {};       // what the caller accepts besides, for messages
+  // Bus ids of the NICs in an XML file whose PCI devices have no class: the others are GPUs. "none"
+  // alone: there is no NIC.
+  std::vector<std::string> nics = {};
+  std::string nvlink;        // nvswitch, all_to_all or none; "": as the file or the GPU says
+  std::string cpu;           // host_names(); "": as the file says
+  std::string network;       // a network class; "": by the names of the NICs
+  bool gpu_required = true;  // false: a GPU nobody named is its compute capability only
+  std::string others = {};   // what the caller accepts besides, for messages
 };
 
 struct Imported {

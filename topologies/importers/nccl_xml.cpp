@@ -13,11 +13,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <pugixml.hpp>
 #include <set>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/letters.hpp"
 #include "base/toml.hpp"
 #include "topologies/importers/nccl_xml_attributes.hpp"
 #include "topologies/importers/nccl_xml_graph.hpp"
@@ -61,6 +63,7 @@ class Reader {
     check_one_host(system);
     partial_ = !system.select_node(".//gpu");
     for (const pugi::xml_node cpu : system.children("cpu")) add_cpu(cpu);
+    check_named_nics();
     if (gpus_.empty()) {
       throw InputError(
           {path_, 0, ""},
@@ -151,6 +154,40 @@ class Reader {
     place_gpu(std::move(device), pci, parent);
   }
 
+  // A PCI device without a class, in a file whose NICs the user named.
+  void add_unclassed(const pugi::xml_node& pci, Vertex parent) {
+    const std::string bus = pci.attribute("busid").value();
+    unclassed_.push_back(bus);
+    const bool nic =
+        std::any_of(options_.nics.begin(), options_.nics.end(),
+                    [&](const std::string& named) { return same_letters(named, bus); });
+    if (!nic) return add_bare_gpu(pci, parent);
+    add_bare_nic(pci, parent);
+    bare_nic_network_ = "ethernet";
+    if (options_.network.empty() && !said_network_) {
+      said_network_ = true;
+      notes_.push_back(
+          "which network the NICs are on is not in the file: ethernet taken; --network says "
+          "otherwise");
+    }
+  }
+
+  // NICs that were named, and are none of the file's.
+  void check_named_nics() {
+    if (options_.nics.empty() || options_.nics == std::vector<std::string>{"none"}) return;
+    for (const std::string& named : options_.nics) {
+      const bool there =
+          std::any_of(unclassed_.begin(), unclassed_.end(),
+                      [&](const std::string& bus) { return same_letters(named, bus); });
+      if (!there && unclassed_.empty()) {
+        throw InputError({"--nics", 0, ""}, path_ +
+                                                " has no PCI device without a class, and so says "
+                                                "itself what is a NIC; accepted: without it");
+      }
+      if (!there) throw not_accepted({"--nics", 0, ""}, named, unclassed_);
+    }
+  }
+
   // NVLinks name their other end by its bus id, so no two GPUs have the same.
   Vertex place_gpu(Device device, const pugi::xml_node& pci, Vertex parent) {
     const std::string id = pci.attribute("busid").value();
@@ -234,6 +271,11 @@ class Reader {
                       "does",
                       unknown_speeds_));
     }
+    if (completed_speeds_ > 0) {
+      notes_.push_back(
+          fmt::format("{} PCIe links have no speed in the file: Gen{} taken, as {} has",
+                      completed_speeds_, machine_.gpu.pcie_generation, machine_.gpu.name));
+    }
     if (unknown_nics_ > 0 && options_.nic_gbit.empty()) {
       notes_.push_back(fmt::format(
           "{} NIC{} no speed above 0 in the file: 10 Gb/s taken, as NCCL does; --nic-speed says "
@@ -250,8 +292,14 @@ class Reader {
 
   int generation(const pugi::xml_node& pci) {
     const int known = importing::pcie_generation(pci);
-    if (known == 0) ++unknown_speeds_;
-    return known > 0 ? known : 3;
+    if (known > 0) return known;
+    // NCCL completes what is not there by the machine's own sysfs, where the GPU's links are its.
+    if (partial_ && named_ && !pci.attribute("link_speed")) {
+      ++completed_speeds_;
+      return machine_.gpu.pcie_generation;
+    }
+    ++unknown_speeds_;
+    return 3;
   }
 
   void add_cpu(const pugi::xml_node& cpu) {
@@ -288,14 +336,16 @@ class Reader {
       if (kind == 0x0300 && vendor.size() > 2 && vendor != "0x10de") return;  // a server's console
       if (kind == 0x0302 || kind == 0x0300) return add_bare_gpu(pci, parent);
       if (kind >> 8 == 0x02) return add_bare_nic(pci, parent);
-      if (kind == 0 && gpus_.empty()) {
+      if (kind != 0) return;  // a disk, an NVSwitch: nothing that moves gradients
+      if (!options_.nics.empty()) return add_unclassed(pci, parent);
+      if (gpus_.empty()) {
         throw xml_.error(
             pci, "class",
-            fmt::format("is missing: nothing says whether {} is a GPU or a NIC; accepted: "
-                        "a file with classes, or NCCL_TOPO_DUMP_FILE on the machine",
+            fmt::format("is missing: nothing says whether {} is a GPU or a NIC; accepted: --nics "
+                        "BUSID,... (the others are GPUs; none: there is no NIC), a file with "
+                        "classes, or NCCL_TOPO_DUMP_FILE on the machine",
                         pci.attribute("busid").value()));
       }
-      if (kind != 0) return;  // a disk, an NVSwitch: nothing that moves gradients
     }
     check_room(pci);
     const Vertex vertex = graph_.add_switch(parent, generation(pci), xml_.lanes(pci));
@@ -386,9 +436,12 @@ class Reader {
   bool named_ = false;
   bool partial_ = false;  // no <gpu>: only CPUs and PCI devices
   std::string bare_nic_network_;
+  std::vector<std::string> unclassed_;  // bus ids of PCI devices without a class
+  bool said_network_ = false;
   std::vector<std::pair<int, pugi::xml_node>> numbers_;  // of each <gpu>
   int unknown_nics_ = 0;                                 // without a speed
   int unknown_speeds_ = 0;
+  int completed_speeds_ = 0;
   int unknown_cpus_ = 0;
   int cpu_nvlinks_ = 0;
   std::vector<std::string> notes_;

@@ -23,7 +23,7 @@ constexpr double launch_us_per_gpu = 2.5;
 struct Site {
   std::string cluster;
   std::optional<std::string> network, nccl;
-  bool apart = false;
+  std::string apart;  // why, of all ranks or of apart_ranks
   bool single_process = false;
   Dtype dtype = Dtype::fp32;
   std::vector<double> apart_ranks;
@@ -31,6 +31,7 @@ struct Site {
 
 constexpr const char* calls_file = "calls.csv";
 constexpr const char* machines_file = "machines.toml";
+constexpr const char* left_out_file = "left-out.toml";
 
 std::string_view text_of(std::string_view name) {
   for (const embedded::File& file : embedded::published_calls()) {
@@ -52,7 +53,7 @@ std::map<std::string, Site> read_sites() {
     const std::string dtype = row.string_or("dtype", "fp32");
     site.dtype = dtype == "fp16" ? Dtype::fp16 : dtype == "bf16" ? Dtype::bf16 : Dtype::fp32;
     site.apart_ranks = row.numbers("apart_ranks");
-    site.apart = row.optional_string("apart").has_value() && site.apart_ranks.empty();
+    site.apart = row.string_or("apart", "");
     row.string("source");
     row.optional_string("notes");
     const std::string name = row.string("name");
@@ -82,10 +83,15 @@ void assign_roles(std::vector<PublishedCall>* calls) {
     if (call.role == SiteRole::apart) continue;
     const std::set<std::string>& all = machines[call.network_class];
     const auto place = std::distance(all.begin(), all.find(call.machine));
-    call.role = is_busy(call.network_class)                    ? SiteRole::fit
-                : all.size() < 2 || call.network_class.empty() ? SiteRole::apart
-                : place % 2 == 1                               ? SiteRole::fit
-                                                               : SiteRole::check;
+    if (call.network_class.empty()) {
+      call.why_apart = "links of no class";
+    } else if (all.size() < 2) {
+      call.why_apart = "the only machine of " + call.network_class;
+      if (is_busy(call.network_class)) call.why_apart += ", which is fitted on it";
+    }
+    call.role = !call.why_apart.empty() ? SiteRole::apart
+                : place % 2 == 1        ? SiteRole::fit
+                                        : SiteRole::check;
   }
 }
 
@@ -95,6 +101,26 @@ bool is_busy(const std::string& network_class) { return network_class.ends_with(
 
 std::string idle_class(const std::string& network_class) {
   return network_class.substr(0, network_class.rfind("-busy"));
+}
+
+bool fitted_on(const PublishedCall& call) {
+  return call.role == SiteRole::fit || is_busy(call.network_class);
+}
+
+std::vector<LeftOut> left_out() {
+  TomlTable t = TomlTable::from_text(text_of(left_out_file), left_out_file);
+  std::vector<LeftOut> all;
+  for (TomlTable& row : t.tables("source")) {
+    LeftOut left;
+    left.source = row.string("name");
+    left.rows = static_cast<int>(row.integer("rows", {.min = 1, .max = 1e6}));
+    left.why = row.string("why");
+    row.string("source");
+    all.push_back(std::move(left));
+    row.finish();
+  }
+  t.finish();
+  return all;
 }
 
 std::vector<PublishedCall> published_calls() {
@@ -135,8 +161,11 @@ std::vector<PublishedCall> published_calls() {
     call.id = cells[1];
     call.bytes = number<std::int64_t>(cells[5], where);
     call.measured_us = number<double>(cells[6], where);
-    if (site.apart || std::count(site.apart_ranks.begin(), site.apart_ranks.end(), ranks) > 0) {
+    const std::vector<double>& of_ranks = site.apart_ranks;
+    if (!site.apart.empty() &&
+        (of_ranks.empty() || std::count(of_ranks.begin(), of_ranks.end(), ranks) > 0)) {
       call.role = SiteRole::apart;
+      call.why_apart = site.apart;
     }
     if (site.single_process) call.harness_us = launch_us_per_gpu * ranks;
     const CollectiveCost cost = collectives->cost(Axis::world, kind, call.bytes, site.dtype,

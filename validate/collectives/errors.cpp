@@ -47,12 +47,15 @@ PublishedErrors published_errors(const Corrections& corrections,
   std::set<std::string> classes;
   std::set<std::pair<int, std::string>> machines;  // fitted on, checked, apart
   std::set<std::string> names;
+  std::set<std::pair<std::string, std::string>> apart;  // with the reason
   for (const PublishedCall& c : calls) {
     if (c.role != SiteRole::apart) classes.insert(c.network_class);
+    if (c.role == SiteRole::apart) apart.emplace(c.machine, c.why_apart);
     machines.emplace(static_cast<int>(c.role), c.machine);
     names.insert(c.machine);
   }
-  PublishedErrors published{calls.size(), names.size(), {}};
+  PublishedErrors published{calls.size(), names.size(), {}, {}, left_out()};
+  for (const auto& [machine, why] : apart) published.apart.push_back({machine, why});
   const auto row = [&](const std::string& name, const auto& wanted) {
     ErrorRow& r = published.tables.back().rows.emplace_back();
     r.name = name;
@@ -99,6 +102,12 @@ std::string to_text(const PublishedErrors& published) {
       for (const Errors& e : row.by_band) text += fmt::format("{:>24}", words(e));
       text += '\n';
     }
+  }
+  text += "\napart, under no bar, and why\n";
+  for (const Apart& a : published.apart) text += fmt::format("  {:<26}  {}\n", a.machine, a.why);
+  text += "\npublished, not compared, and why\n";
+  for (const LeftOut& l : published.left_out) {
+    text += fmt::format("  {:<26}  {}\n", fmt::format("{} ({})", l.source, l.rows), l.why);
   }
   return text;
 }

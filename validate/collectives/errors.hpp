@@ -45,9 +45,14 @@ struct ErrorTable {
   std::string title;  // "machines nothing was fitted on"
   std::vector<ErrorRow> rows;
 };
+struct Apart {
+  std::string machine, why;
+};
 struct PublishedErrors {
   std::size_t calls = 0, machines = 0;
   std::vector<ErrorTable> tables;
+  std::vector<Apart> apart;
+  std::vector<LeftOut> left_out;
 };
 PublishedErrors published_errors(const Corrections& corrections,
                                  const std::vector<PublishedCall>& calls);

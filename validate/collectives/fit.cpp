@@ -89,7 +89,7 @@ Correction fit_class(const std::string& name, const std::vector<const PublishedC
 Fit fit(const std::vector<PublishedCall>& calls) {
   std::map<std::string, std::vector<const PublishedCall*>> by_class;
   for (const PublishedCall& call : calls) {
-    if (call.role == SiteRole::fit) by_class[call.network_class].push_back(&call);
+    if (fitted_on(call)) by_class[call.network_class].push_back(&call);
   }
   Fit out;
   for (const auto& [name, rows] : by_class) {  // "efa" before "efa-busy"
@@ -110,10 +110,13 @@ Fit fit(const std::vector<PublishedCall>& calls) {
 }
 
 std::string to_toml(const Fit& fit, const std::vector<PublishedCall>& calls) {
+  const auto wanted = [](const PublishedCall& call, SiteRole role) {
+    return role == SiteRole::fit ? fitted_on(call) : call.role == role;
+  };
   const auto machines = [&](const std::string& name, SiteRole role) {
     std::set<std::string> names;
     for (const PublishedCall& call : calls) {
-      if (call.network_class == name && call.role == role) names.insert('"' + call.machine + '"');
+      if (call.network_class == name && wanted(call, role)) names.insert('"' + call.machine + '"');
     }
     return fmt::format("[{}]", fmt::join(names, ", "));
   };
@@ -132,7 +135,7 @@ std::string to_toml(const Fit& fit, const std::vector<PublishedCall>& calls) {
       std::vector<std::string> parts;
       for (const Band& band : bands) {
         const Errors e = errors(fit.corrections, calls, [&](const PublishedCall& call) {
-          return call.network_class == class_name && call.role == role && band.holds(call.bytes);
+          return call.network_class == class_name && wanted(call, role) && band.holds(call.bytes);
         });
         parts.push_back(e.rows == 0 ? "none" : words(e));
       }

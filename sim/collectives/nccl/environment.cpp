@@ -2,7 +2,8 @@
 // front means all but these. Example: "ring" is ring for everything; "^ring;allreduce:tree" is
 // anything but ring, and tree for all-reduce. A function for which nothing is left cannot run;
 // NCCL fails the call then (ncclInvalidUsage), and so does choose(). Setting NCCL_PROTO also lifts
-// the rule that keeps LL128 off paths that NCCL has not qualified.
+// the rule that keeps LL128 off paths that NCCL has not qualified. Names are compared with
+// strcasecmp: "nvlstree" is NVLSTree, "nvls_tree" an error.
 // Source: NCCL 2.28.9, src/graph/tuning.cc and user guide, environment variables.
 
 #include "sim/collectives/nccl/environment.hpp"
@@ -12,10 +13,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <sstream>
+#include <string_view>
 
 #include "base/letters.hpp"
+#include "base/suggestion.hpp"
 #include "base/toml.hpp"
 #include "sim/collectives/nccl/graph_file.hpp"
+#include "sim/collectives/nccl/other_variables.hpp"
 
 namespace stepcast::nccl {
 namespace {
@@ -36,14 +40,21 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-// "NVLSTree" and, as the tuner plugin's file spells it, "nvls_tree".
+// As strict as NCCL: its own spelling, in any case. "NVLS_Tree" is none of it.
 template <typename Enum>
-int find_name(std::string name, int count) {
-  name.erase(std::remove(name.begin(), name.end(), '_'), name.end());
+int find_name(std::string_view name, int count) {
   for (int i = 0; i < count; ++i) {
     if (same_letters(to_string(static_cast<Enum>(i)), name)) return i;
   }
   return -1;
+}
+
+// The tuner plugin's file spells "nvls_tree" and "collnet_direct" what NCCL calls NVLSTree and
+// CollNetDirect.
+template <typename Enum>
+int find_name_of_plugin(std::string name, int count) {
+  name.erase(std::remove(name.begin(), name.end(), '_'), name.end());
+  return find_name<Enum>(name, count);
 }
 
 template <typename Enum>
@@ -136,10 +147,30 @@ const std::vector<std::string>& known_names() {
   return names;
 }
 
+// Suggests any variable, and lists those that are heeded.
+InputError unknown_variable(const Where& where, const std::string& said) {
+  std::vector<std::string> all = known_names();
+  for (const OtherVariable& other : other_variables()) all.emplace_back(other.name);
+  const std::string near = suggestion(full_name(said), all);
+  std::vector<std::string> accepted = known_names();
+  accepted.emplace_back("those that change no time, as NCCL_DEBUG");
+  return {where, fmt::format("'{}' is not accepted{}{}", said.substr(0, 80), near,
+                             accepted_words(accepted, !near.empty()))};
+}
+
+InputError unsimulated(const Where& where, const OtherVariable& variable) {
+  std::string text =
+      fmt::format("changes times in a way that is not simulated ({})", variable.about);
+  if (!variable.by_default.empty()) {
+    text += fmt::format("; accepted: {}, NCCL's default", variable.by_default);
+  }
+  return {where, text};
+}
+
 }  // namespace
 
-void Environment::set(std::string name, const std::string& value, const Where& where) {
-  if (name.rfind("NCCL_", 0) != 0) name = "NCCL_" + name;
+void Environment::set(const std::string& said, const std::string& value, const Where& where) {
+  std::string name = full_name(said);
   if (name == "NCCL_MIN_NRINGS") name = "NCCL_MIN_NCHANNELS";  // names of NCCL before 2.5
   if (name == "NCCL_MAX_NRINGS") name = "NCCL_MAX_NCHANNELS";
   const Where at{where.file, where.line, name};
@@ -178,14 +209,32 @@ void Environment::set(std::string name, const std::string& value, const Where& w
     tuner.rows = parse_tuner_csv(read_file(value, 16ll << 20), value);
   } else if (name == "NCCL_GRAPH_FILE") {
     paths.graphs = read_graph_file(value);
-  } else {
-    throw not_accepted({where.file, where.line, where.key}, name, known_names());
+  } else if (const OtherVariable* other = other_variable(name); other == nullptr) {
+    throw unknown_variable(where, said);
+  } else if (other->changes_times && (value.empty() || value != other->by_default)) {
+    throw unsimulated(at, *other);
+  } else if (std::find(unheeded.begin(), unheeded.end(), name) == unheeded.end()) {
+    unheeded.push_back(name);
   }
 }
 
+std::string Environment::note() const { return words_of_unheeded(unheeded); }
+
 void Environment::set_all(const std::string& text, const Where& where) {
+  for (const auto& [name, value] : read_variables(text, where)) set(name, value, where);
+}
+
+std::string full_name(std::string name) {
+  return name.starts_with("NCCL_") || name.starts_with("TORCH_NCCL_") ? name
+                                                                      : "NCCL_" + std::move(name);
+}
+
+std::vector<std::pair<std::string, std::string>> read_variables(const std::string& text,
+                                                                const Where& where) {
+  std::vector<std::pair<std::string, std::string>> variables;
   std::istringstream words(text);
   for (std::string word; words >> word;) {
+    if (word == "export" || word == "-x") continue;  // a shell's, mpirun's
     const std::size_t equals = word.find('=');
     if (equals == std::string::npos || equals == 0) {
       throw InputError(where, fmt::format("'{}' is not accepted; accepted: NAME=VALUE, as "
@@ -195,8 +244,9 @@ void Environment::set_all(const std::string& text, const Where& where) {
     std::string value = word.substr(equals + 1);
     const bool quoted = value.size() > 1 && (value[0] == '"' || value[0] == '\'');
     if (quoted && value.back() == value[0]) value = value.substr(1, value.size() - 2);
-    set(word.substr(0, equals), value, where);
+    variables.emplace_back(word.substr(0, equals), std::move(value));
   }
+  return variables;
 }
 
 std::vector<TunerRow> parse_tuner_csv(const std::string& text, const std::string& file) {
@@ -232,9 +282,9 @@ std::vector<TunerRow> parse_tuner_csv(const std::string& text, const std::string
     };
     row.min_bytes = integer(1);
     row.max_bytes = integer(2);
-    const int a = find_name<NcclAlgorithm>(cells[3], algorithm_count);
+    const int a = find_name_of_plugin<NcclAlgorithm>(cells[3], algorithm_count);
     if (a < 0) throw unknown_name<NcclAlgorithm>(where, cells[3], algorithm_count);
-    const int p = find_name<NcclProtocol>(cells[4], protocol_count);
+    const int p = find_name_of_plugin<NcclProtocol>(cells[4], protocol_count);
     if (p < 0) throw unknown_name<NcclProtocol>(where, cells[4], protocol_count);
     row.algorithm = static_cast<NcclAlgorithm>(a);
     row.protocol = static_cast<NcclProtocol>(p);

@@ -88,6 +88,14 @@ TEST_CASE("what is missing or unknown is named where it was said") {
   CHECK_THROWS_WITH_AS(resolve(s), doctest::Contains("no machine given"), InputError);
 }
 
+TEST_CASE("variables of NCCL that change nothing are among the report's notes") {
+  const Resolved r =
+      resolve(base("strategy = \"ddp\"\nnccl = \"NCCL_DEBUG=INFO NCCL_ALGO=Ring\"\n"));
+  REQUIRE(r.notes.size() == 1);
+  CHECK(r.notes.front() == "nccl: nothing here depends on NCCL_DEBUG (what is logged)");
+  CHECK(resolve(base("strategy = \"ddp\"\nnccl = \"NCCL_ALGO=Ring\"\n")).notes.empty());
+}
+
 TEST_CASE("an option of another strategy is refused, not ignored") {
   CHECK(refusal("strategy = \"fsdp2\"\nbucket_cap_mb = 25\n").find("applies to ddp only") !=
         std::string::npos);

@@ -106,6 +106,49 @@ TEST_CASE("partial files of cloud providers are completed from --gpu and --nic-s
   }
 }
 
+TEST_CASE("a partial file without classes is completed from --gpu, --nic-speed and --nics") {
+  // Eight GPUs on root ports, four a NUMA node, and the NIC beside the last four: AWS's file has
+  // bus ids and nothing else.
+  const std::string g5 = here + "xml/aws-g5-8xA10G-topo.xml";
+  ImportOptions options = with("a10g", {100});
+  options.nics = {"0000:00:15.0"};
+  const Imported in = import_topology(g5, options);
+  const Machine& m = in.machine;
+  REQUIRE(m.gpus.size() == 8);
+  REQUIRE(m.nics.size() == 1);
+  CHECK(m.graph[m.nics[0]].nic_gbps == doctest::Approx(12.5));
+  CHECK(m.network == "ethernet");
+  CHECK(find_path(m, m.gpus[0], m.gpus[3])->type == PathType::host_bridge);
+  CHECK(find_path(m, m.gpus[0], m.gpus[4])->type == PathType::socket);
+  CHECK(find_path(m, m.gpus[7], m.nics[0])->type == PathType::host_bridge);
+  // Gen4 x16, as A10G has: 16 lanes of 16 GT/s, 128 of 130 bits.
+  CHECK(find_path(m, m.gpus[0], m.gpus[3])->gbps == doctest::Approx(31.508).epsilon(1e-4));
+  const auto said = [&](const char* part) {
+    return std::any_of(in.notes.begin(), in.notes.end(),
+                       [&](const std::string& note) { return contains(note, part); });
+  };
+  CHECK(said("9 PCIe links have no speed in the file: Gen4 taken, as a10g has"));
+  CHECK(said("ethernet taken; --network says otherwise"));
+  CHECK(said("2 CPUs have no vendor in the file: AMD EPYC hosts assumed"));
+  check_round_trip(m);
+
+  CHECK(contains(refusal(g5, with("a10g", {100})), "accepted: --nics BUSID,..."));
+  options.nics = {"0000:00:14.0"};
+  CHECK(contains(refusal(g5, options), "--nics: '0000:00:14.0' is not accepted"));
+  options.nics = {"0000:00:15.0"};
+  options.gpu = "";
+  CHECK(contains(refusal(g5, options), "--gpu NAME"));
+  options = with("a10g");
+  options.nics = {"0000:00:15.0"};
+  CHECK(contains(refusal(g5, options), "--nic-speed GBIT"));
+  options.nics = {"none"};
+  CHECK(import_topology(g5, options).machine.gpus.size() == 9);
+  options = with("a100-sxm-40gb", {200});
+  options.nics = {"0000:00:15.0"};
+  CHECK(contains(refusal(here + "xml/azure-ndv4-8xA100-topo.xml", options),
+                 "has no PCI device without a class"));
+}
+
 TEST_CASE("what a partial file lacks is named with the option that gives it") {
   const std::string ndv4 = here + "xml/azure-ndv4-8xA100-topo.xml";
   CHECK(contains(refusal(ndv4, {}), "--gpu NAME and --nic-speed GBIT"));

@@ -57,6 +57,17 @@ TEST_CASE("every machine of the catalog can be described") {
   }
 }
 
+TEST_CASE("a machine's host is its CPU and as many NUMA nodes as there are") {
+  const Machine machine = load_machine("hgx-a100-4x100g");
+  const Host host = host_of(machine);
+  REQUIRE(host.cpu != nullptr);
+  CHECK(host.cpu->product == "AMD EPYC 7742 (Rome)");
+  CHECK(host.numa_nodes == 4);
+  const Host none = host_of(Machine{});
+  CHECK(none.cpu == nullptr);
+  CHECK(none.numa_nodes == 0);
+}
+
 TEST_CASE("a cluster is told in one line") {
   const auto told = [](const std::string& machine, const ClusterOptions& options) {
     return describe(make_cluster(load_machine(machine), options));
