@@ -32,6 +32,8 @@
 // Cost: 1 to 3 us a task, a fifth of one a bell. Tested by tests/unit/engines (by hand) and
 // tests/differential.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 #include <memory>
@@ -47,6 +49,15 @@
 
 namespace stepcast {
 namespace {
+
+// Ids of activities are used again, so one that is too high means so many at a time.
+InputError too_many() {
+  return {
+      {.file = "engine", .line = 0, .key = ""},
+      fmt::format("fluid plays at most {} kernels and collectives at a time, and each rank that "
+                  "differs from all others has its own; accepted: formula, or fewer such ranks",
+                  SimgridTasks::max_tasks)};
+}
 
 class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
  public:
@@ -362,6 +373,7 @@ class FluidRun final : public ReadyQueue, private SimgridTasks::Listener {
       if (of.segment_solo <= 0) continue;
       of.phase = Phase::task;
       ++of.generation;
+      if (id >= SimgridTasks::max_tasks) throw too_many();
       tasks_->start(id, of.segment_solo, asks_.asks());
       return;
     }

@@ -1,6 +1,9 @@
 // What only the fluid engine sees: ops that share a resource. The numbers are worked out beside
 // each; the formula engine gives the time alone.
 
+#include <string>
+
+#include "base/error.hpp"
 #include "sim/engines/engine.hpp"
 #include "tests/unit/engines/engines_under_test.hpp"
 #include "tests/unit/engines/small_program.hpp"
@@ -57,6 +60,31 @@ TEST_CASE("Collectives of two communicators share the NIC, those of one communic
     CHECK(near(p.at(timeline, "b").start, 1));
     ends(p, timeline, "b", 2);
   }
+}
+
+TEST_CASE(
+    "More that runs at a time than the engine has tasks for is refused, and the next run goes "
+    "well") {
+  const auto engine = make_fluid_engine();
+  SmallProgram many;
+  for (int i = 0; i < 1025; ++i) {
+    const std::string number = std::to_string(i);
+    many.compute("gemm" + number, "stream" + number, {.solo = 1, .demands = {{"sm", 1}}});
+  }
+  std::string refusal;
+  try {
+    many.run(*engine);
+  } catch (const InputError& error) {
+    refusal = error.what();
+  }
+  CHECK(refusal ==
+        "engine: fluid plays at most 1024 kernels and collectives at a time, and each rank that "
+        "differs from all others has its own; accepted: formula, or fewer such ranks");
+
+  SmallProgram p;
+  p.all_reduce("a", "shard", "s", {.solo = 1, .demands = {{"nic", 1}}});
+  p.all_reduce("b", "replicate", "r", {.solo = 1, .demands = {{"nic", 1}}});
+  ends(p, p.run(*engine), "a", 2);
 }
 
 TEST_CASE("A latency-bound op of 20 us never runs faster than alone") {
