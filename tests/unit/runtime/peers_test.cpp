@@ -217,7 +217,8 @@ TEST_CASE(
   for (int r = 0; r < 4; ++r) CHECK(exchange.tensor_bytes(r) == 3 * 12'000);  // 2 * 3/4 * 8,000
   const Timeline& timeline = results[0].timeline;
   CHECK(timeline.steps.size() == 3);
-  CHECK(timeline.period() >= 0.004);  // two gemms, one after the other
+  // Two gemms, one after the other; clocks that count nanoseconds round.
+  CHECK(timeline.period() >= 0.004 * (1 - 1e-6));
   CHECK(results[0].peak.size() == 4);
   // Both roles; gemm, all-reduce, gemm2 and the host's wait in each step.
   REQUIRE(timeline.spans.size() == 2 * 3 * 4);
