@@ -70,8 +70,9 @@ TEST_CASE("hostlists: ranges keep their width, brackets multiply") {
         std::vector<std::string>{"gpu08", "gpu09", "gpu10", "gpu3", "login"});
   CHECK(hosts("r[0-1]n[0-1]") == std::vector<std::string>{"r0n0", "r0n1", "r1n0", "r1n1"});
   CHECK(hosts("a") == std::vector<std::string>{"a"});
-  for (const char* bad : {"", "a,,b", "a[1-", "a[2-1]", "a[]", "a[x]", "a]", "a[1-2", "a,",
-                          "a[0-9999999]", "a[0-999]b[0-999]c[0-999]", "a[1234567890]"}) {
+  for (const char* bad :
+       {"", "a,,b", "a[1-", "a[2-1]", "a[]", "a[x]", "a]", "a[1-2", "a,", "a[0-9999999]",
+        "a[0-100000]", "n[1-9136]gpu[033-064]", "a[0-999]b[0-999]c[0-999]", "a[1234567890]"}) {
     CAPTURE(bad);
     CHECK_THROWS_AS(hosts(bad), InputError);
   }
