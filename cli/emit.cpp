@@ -1,7 +1,7 @@
 // stepcast emit FORMAT: a scenario as the configuration of the framework that runs it. `import job
 // --emit` does the same with job files, `tune --emit` with what it found.
 
-#include "sim/jobs/emit.hpp"
+#include "cli/emit.hpp"
 
 #include <fmt/format.h>
 
@@ -15,6 +15,7 @@
 #include "base/toml.hpp"
 #include "cli/command.hpp"
 #include "cli/scenario_flags.hpp"
+#include "sim/jobs/emit.hpp"
 
 namespace stepcast::cli {
 
@@ -29,14 +30,11 @@ int run(const Options& o, const ScenarioFlags& flags) {
   if (std::find(known.begin(), known.end(), o.format) == known.end()) {
     throw not_accepted({.file = "format", .line = 0, .key = ""}, o.format, known);
   }
-  const jobs::Emitted out = jobs::emitted(flags.read(o.file), o.format);
-  for (const std::string& key : out.left_out) {
-    note(fmt::format("{} cannot say {}", o.format, key));
-  }
+  const std::string text = emitted(flags.read(o.file), o.format);
   if (o.output.empty()) {
-    print(out.text);
+    print(text);
   } else {
-    write_file(o.output, out.text);
+    write_file(o.output, text);
   }
   return 0;
 }
@@ -56,6 +54,14 @@ Run add(CLI::App& command) {
 }
 
 }  // namespace
+
+std::string emitted(const Scenario& scenario, const std::string& format) {
+  const jobs::Emitted out = jobs::emitted(scenario, format);
+  for (const std::string& key : out.left_out) {
+    note(fmt::format("{} cannot say {}", format, key));
+  }
+  return out.text;
+}
 
 const Command emit_command{
     "emit", "write a scenario as the configuration of the framework that runs it",

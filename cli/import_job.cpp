@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/toml.hpp"
+#include "cli/emit.hpp"
 #include "cli/scenario_flags.hpp"
 #include "sim/jobs/combine.hpp"
 #include "sim/jobs/detect.hpp"
@@ -47,14 +48,11 @@ int emit_other(const jobs::Combined& combined, const Options& options) {
       if (asked.required && asked.key != "model") throw InputError(asked.where, asked.sentence);
     }
   }
-  const jobs::Emitted out = jobs::emitted(combined.scenario, options.emit);
-  for (const std::string& key : out.left_out) {
-    note(fmt::format("{} cannot say {}", options.emit, key));
-  }
+  const std::string text = emitted(combined.scenario, options.emit);
   if (options.output.empty()) {
-    print(out.text);
+    print(text);
   } else {
-    write_file(options.output, out.text);
+    write_file(options.output, text);
   }
   return 0;
 }

@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "base/toml.hpp"
 #include "cli/command.hpp"
+#include "cli/emit.hpp"
 #include "cli/progress.hpp"
 #include "cli/scenario_flags.hpp"
 #include "cli/sweep_output.hpp"
@@ -70,13 +71,6 @@ void choose_strategies(const Options& o, const Scenario& scenario, TuneOptions& 
   }
 }
 
-// The best as another framework's configuration; what that cannot say is named.
-std::string emitted(const Tuned& tuned, const std::string& format) {
-  const jobs::Emitted out = jobs::emitted(tuned.best.scenario, format);
-  for (const std::string& key : out.left_out) note(fmt::format("{} cannot say {}", format, key));
-  return out.text;
-}
-
 std::string as_scenario(const Tuned& tuned) {
   return "# The fastest of " + std::to_string(tuned.screened) +
          " combinations, by `stepcast tune`.\n" + to_toml(with_whole_paths(tuned.best.scenario));
@@ -128,7 +122,8 @@ int run(const Options& o, const ScenarioFlags& flags) {
     note("stopped");
     return exit_interrupted;
   }
-  const std::string best = o.emit.empty() ? as_scenario(*tuned) : emitted(*tuned, o.emit);
+  const std::string best =
+      o.emit.empty() ? as_scenario(*tuned) : emitted(tuned->best.scenario, o.emit);
   if (!o.emit.empty() && o.out.empty()) {
     print(best);
     return 0;

@@ -172,6 +172,14 @@ TEST_CASE("the order in which a machine lists its devices and links changes noth
   CHECK(compared > 100);
 }
 
+void check_same(const golden::Case& c, const nccl::SearchResult& a, const nccl::SearchResult& b) {
+  CAPTURE(c.name());
+  CHECK(alike(a, b));
+  CHECK(same_orders(a.ring, b.ring));
+  CHECK(same_orders(a.tree, b.tree));
+  CHECK(same_choices(c, a, b));
+}
+
 // The same for the machines whose answers NCCL itself gave, for all and for some of their GPUs,
 // down to the channels GPU by GPU and to what is chosen at every size: names and places in a list
 // are no part of a machine.
@@ -185,11 +193,7 @@ TEST_CASE("renamed and relisted, NCCL's own cases get the same channels and choi
     const bool across = c.nodes > 1;
     const nccl::SearchResult a = search(machine, across, gpus_of(c));
     const nccl::SearchResult b = search(relisted(machine, random), across, gpus_of(c));
-    CAPTURE(c.name());
-    CHECK(alike(a, b));
-    CHECK(same_orders(a.ring, b.ring));
-    CHECK(same_orders(a.tree, b.tree));
-    CHECK(same_choices(c, a, b));
+    check_same(c, a, b);
     ++compared;
   }
   CHECK(compared >= 90);
@@ -208,11 +212,7 @@ TEST_CASE("under other bus ids and NIC names, NCCL's own cases get the same chan
     const bool across = c.nodes > 1;
     const nccl::SearchResult a = search(read_nccl_xml_text(xml, c.topo, options).machine, across);
     const nccl::SearchResult b = search(read_nccl_xml_text(other, c.topo, options).machine, across);
-    CAPTURE(c.name());
-    CHECK(alike(a, b));
-    CHECK(same_orders(a.ring, b.ring));
-    CHECK(same_orders(a.tree, b.tree));
-    CHECK(same_choices(c, a, b));
+    check_same(c, a, b);
     ++compared;
   }
   CHECK(compared >= 40);
