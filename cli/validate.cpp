@@ -86,7 +86,8 @@ Validated validate(const Scenario& scenario, const Options& options) {
   if (scenario.step && *scenario.step == "first") {
     throw InputError(scenario.where("step"), "the steady step is validated; accepted: without it");
   }
-  Validated v{forecast(scenario, {.search_change = false}), {}};
+  const bool replays_times = options.gpus == nullptr;  // on CPUs: waits
+  Validated v{forecast(scenario, {.search_change = false, .alike = replays_times}), {}};
   refuse_replicas(v.forecast.resolved, "a run");
   if (options.gpus != nullptr) {
     v.measured = options.gpus->replay(v.forecast, options.steps);

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "sim/engines/engine.hpp"
+#include "sim/forecast/stragglers.hpp"
 #include "sim/report/format.hpp"
 #include "sim/schedule/buffers.hpp"
 
@@ -196,6 +197,10 @@ void add_blame(const Forecast& f, const Timeline& measured, Comparison& c) {
   if (f.resolved.first_step) {
     for (const StepSpan& step : f.timeline.steps) options.programs.push_back(step.program_index);
   }
+  const auto step_of = [&](const CostTable& costs) {
+    return engine->run(f.schedule, costs, options).period() +
+           straggling(f.schedule, costs, f.resolved.profile);
+  };
   const std::map<std::string, Group> groups = groups_of(f, measured);
   CostTable all = f.costs;
   for (const auto& [name, group] : groups) {
@@ -206,10 +211,10 @@ void add_blame(const Forecast& f, const Timeline& measured, Comparison& c) {
     blame.what = name;
     blame.calls = group.calls;
     blame.ratio = group.forecast > 0 ? group.measured / group.forecast : 1;
-    blame.step = engine->run(f.schedule, one, options).period();
+    blame.step = step_of(one);
     c.blame.push_back(blame);
   }
-  c.step_all = engine->run(f.schedule, all, options).period();
+  c.step_all = step_of(all);
   std::stable_sort(c.blame.begin(), c.blame.end(), [&](const Blame& a, const Blame& b) {
     return std::abs(a.step - c.step.measured) < std::abs(b.step - c.step.measured);
   });

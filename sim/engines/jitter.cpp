@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <mutex>
 #include <random>
 #include <vector>
 
@@ -170,7 +171,9 @@ class Walk {
       for (const Op& op : plan_.ops_of(0, step).ops) {
         for (const OpRef& ref : plan_.schedule().at_refs(op.waits)) {
           const OpAt awaited = plan_.resolve(0, step, ref);
-          if (awaited.exists()) ends_.emplace(key(awaited), Time{});
+          if (!awaited.exists()) continue;
+          ends_.emplace(key(awaited), Time{});
+          farthest_ = std::max(farthest_, step - awaited.step);
         }
       }
     }
@@ -189,7 +192,7 @@ class Walk {
         if (awaited != ends_.end()) awaited->second = end;
       }
       ends.push_back(last_);
-      ends_.erase(ends_.begin(), ends_.lower_bound({step - 2, 0}));
+      ends_.erase(ends_.begin(), ends_.lower_bound({step + 1 - farthest_, 0}));
     }
     return (ends.back() - ends[ends.size() - steady_steps]) / (steady_steps - 1);
   }
@@ -264,6 +267,7 @@ class Walk {
   Times times_;
   std::vector<Time> lanes_, streams_, comms_;
   std::map<Key, Time> ends_;  // of ops that others wait for
+  int farthest_ = 0;          // steps that a wait reaches back, as a loader's that reads ahead
   Seconds last_ = 0;
 };
 
@@ -293,7 +297,9 @@ Seconds jitter_of_ranks(const Schedule& schedule, const CostTable& costs, const 
 LargestNormal largest_of_normals(int n) {
   // Moments of the density n phi(x) Phi(x)^(n-1), by the rule of rectangles: smooth and zero at
   // both ends, so 1/64 a step is exact to ten digits.
+  static std::mutex mutex;
   static std::map<int, LargestNormal> known;
+  const std::scoped_lock lock(mutex);
   const auto found = known.find(n);
   if (found != known.end()) return found->second;
   STEPCAST_ASSERT(n >= 1, "the largest of none");

@@ -108,6 +108,18 @@ class Walk {
 
   // What held `at` until t; host time is booked on the way and moves t.
   const Span* before(const Span& at, Seconds& t) {
+    if (at.peer_wait > 0) {
+      PathPart& part = path_.parts.emplace_back();
+      part.kind = PathKind::peer;
+      part.op = name(at.step, at.op);
+      part.stream = "peers";
+      const Seconds from = std::max(begin_, t - at.peer_wait);
+      part.start = from - begin_;
+      part.end = t - begin_;
+      part.bound = Bound::peer;
+      t = from;
+      if (t <= begin_) return nullptr;
+    }
     switch (at.bound) {
       case Bound::stream: return index_.before_on_stream(at);
       case Bound::wait:
@@ -127,18 +139,7 @@ class Walk {
         }
         return index_.find(wait->cause_step, wait->cause);
       }
-      case Bound::peer: {
-        PathPart& part = path_.parts.emplace_back();
-        part.kind = PathKind::peer;
-        part.op = name(at.step, at.op);
-        part.stream = "peers";
-        const Seconds from = std::max(begin_, at.start - at.peer_wait);
-        part.start = from - begin_;
-        part.end = t - begin_;
-        part.bound = Bound::peer;
-        t = from;
-        return t <= begin_ ? nullptr : index_.before_on_stream(at);
-      }
+      case Bound::peer: return index_.before_on_stream(at);
       case Bound::start: return nullptr;
     }
     return nullptr;

@@ -248,7 +248,8 @@ Explanation explain(const Scenario& scenario) {
   e.host = host_costs(f.schedule, f.costs, f.timeline.steps.back().program_index, e.host_busy);
   const std::unique_ptr<Engine> engine =
       f.resolved.engine == "formula" ? make_formula_engine() : make_fluid_engine();
-  e.sensitivities = sensitivities(f.schedule, f.costs, *engine, run_options(f), f.report.step_time);
+  e.sensitivities = sensitivities(f.schedule, f.costs, *engine, run_options(f), f.resolved.profile,
+                                  f.report.step_time);
   e.bucket = bucket_side(scenario, f.report);
   e.changes = tried(changes_of(scenario, f.report), f.report);
   if (const Change* best = best_of(e.changes)) {

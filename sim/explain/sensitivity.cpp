@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "sim/forecast/stragglers.hpp"
 #include "sim/report/fullest_link.hpp"
 
 namespace stepcast {
@@ -161,7 +162,8 @@ bool nics_behind_pcie(const CostTable& costs, const Schedule& schedule) {
 }  // namespace
 
 std::vector<Sensitivity> sensitivities(const Schedule& schedule, const CostTable& costs,
-                                       Engine& engine, const RunOptions& options, Seconds before,
+                                       Engine& engine, const RunOptions& options,
+                                       const SoftwareProfile& profile, Seconds before,
                                        double factor) {
   const bool pairs = nics_behind_pcie(costs, schedule);
   std::vector<Sensitivity> list;
@@ -169,7 +171,8 @@ std::vector<Sensitivity> sensitivities(const Schedule& schedule, const CostTable
   quick.memory = false;
   for (const std::string& resource : sensitive_resources()) {
     const CostTable more = with_more(costs, schedule, resource, factor);
-    const Seconds step = engine.run(schedule, more, quick).period();
+    const Seconds step =
+        engine.run(schedule, more, quick).period() + straggling(schedule, more, profile);
     const bool both = resource == "nic" && pairs;
     list.push_back({both ? "nic and its pcie" : resource, step, before / step - 1});
   }

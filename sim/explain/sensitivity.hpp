@@ -23,6 +23,7 @@
 #include "base/units.hpp"
 #include "sim/engines/cost_table.hpp"
 #include "sim/engines/engine.hpp"
+#include "sim/kernels/profile.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace stepcast {
@@ -39,9 +40,11 @@ const std::vector<std::string>& sensitive_resources();
 CostTable with_more(const CostTable& costs, const Schedule& schedule, const std::string& resource,
                     double factor);
 
-// Largest gain first. `before`: the step as it is, by the same engine and options.
+// Largest gain first. `before`: the step as it is, by the same engine and options, with what the
+// profile's slowest rank costs.
 std::vector<Sensitivity> sensitivities(const Schedule& schedule, const CostTable& costs,
-                                       Engine& engine, const RunOptions& options, Seconds before,
+                                       Engine& engine, const RunOptions& options,
+                                       const SoftwareProfile& profile, Seconds before,
                                        double factor = 1.1);
 
 }  // namespace stepcast

@@ -175,7 +175,8 @@ void add_perturbed(Forecast& f, Engine& engine, const std::vector<int>& programs
                          .timeout = f.resolved.nccl_timeout,
                          .programs = programs,
                          .other = other_costs(f.schedule, f.resolved),
-                         .straggling = f.report.step_time - f.timeline.period()});
+                         .straggling = f.straggling,
+                         .rank_jitter = f.resolved.profile.rank_jitter});
   PerturbedStep& step = f.perturbed->report;
   if (!step.torn_down) {
     step.samples_per_second = f.report.samples_per_step / step.step_time;
@@ -247,10 +248,10 @@ Report report_of(const Resolved& r, const Schedule& schedule, const CostTable& c
   return report;
 }
 
-void add_stragglers(const Resolved& r, const Schedule& schedule, const CostTable& costs,
-                    Report& report) {
+Seconds add_stragglers(const Resolved& r, const Schedule& schedule, const CostTable& costs,
+                       Report& report) {
   const Seconds lost = straggling(schedule, costs, r.profile);
-  if (lost <= 0) return;
+  if (lost <= 0) return 0;
   report.step_time += lost;
   add_speed(r, report);
   std::vector<ExposedPart>& parts = report.split.exposed;
@@ -258,6 +259,7 @@ void add_stragglers(const Resolved& r, const Schedule& schedule, const CostTable
                                     [&](const ExposedPart& part) { return part.seconds < lost; });
   parts.insert(shorter, {"slowest_rank", lost});
   report.split.by_provenance[static_cast<std::size_t>(r.profile.provenance)] += lost;
+  return lost;
 }
 
 namespace {
@@ -291,7 +293,8 @@ Forecast run_once(Resolved resolved) {
   f.timeline = run_reported_step(r, f.schedule, f.costs);
 
   f.report = report_of(r, f.schedule, f.costs, f.timeline, collectives);
-  add_stragglers(r, f.schedule, f.costs, f.report);
+  f.straggling = add_stragglers(r, f.schedule, f.costs, f.report);
+  show_straggling(f.schedule, f.straggling, f.timeline);
   f.memory = replay_within(r, f.schedule, f.timeline, f.report.memory);
   f.report.fits = fits(f.report.memory, f.report.capacity);
   return f;
@@ -333,6 +336,7 @@ Forecast forecast(const Scenario& scenario, const ForecastOptions& options) {
   Forecast f = placed(scenario, [&] {
     Resolved resolved = resolve(scenario);
     resolved.go_on = options.go_on;
+    if (options.alike) resolved.profile.rank_jitter = 0;
     const bool few_are_enough = !options.whole && is_worked_out(resolved);
     return few_are_enough ? of_few_micro_batches(resolved) : forecast(std::move(resolved));
   });

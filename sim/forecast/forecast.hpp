@@ -29,12 +29,14 @@ struct Forecast {
   Timeline timeline;
   std::vector<RoleReplay> memory;  // through the caching allocator, a role
   Report report;
+  Seconds straggling = 0;              // the slowest rank's part of the step (stragglers.hpp)
   std::optional<Perturbed> perturbed;  // where the scenario perturbs ranks
 };
 
 struct ForecastOptions {
   // When the step does not fit, look for the smallest change that does (a few more schedules).
   bool search_change = true;
+  bool alike = false;  // ranks differ by nothing, as those that replay a forecast
   bool go_on = false;  // by messages with more than 64 ranks too
   // Schedule, timeline and memory of all micro-batches. Otherwise they may be those of fewer, and
   // the report is worked out (accumulated.hpp).

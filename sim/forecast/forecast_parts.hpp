@@ -28,7 +28,7 @@ Report report_of(const Resolved& resolved, const Schedule& schedule, const CostT
 void add_speed(const Resolved& resolved, Report& report);
 
 // What ranks that differ lose, added to step and split; not of a run, whose ranks did differ.
-void add_stragglers(const Resolved& resolved, const Schedule& schedule, const CostTable& costs,
-                    Report& report);
+Seconds add_stragglers(const Resolved& resolved, const Schedule& schedule, const CostTable& costs,
+                       Report& report);
 
 }  // namespace stepcast

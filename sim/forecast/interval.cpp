@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "sim/engines/jitter.hpp"
 #include "sim/kernels/gpu_family.hpp"
 #include "sim/report/format.hpp"
 #include "topologies/topology.hpp"
@@ -24,6 +25,10 @@ constexpr double assumed = 0.20;
 constexpr double exposed_in_node = 0.15;
 constexpr double exposed_between_nodes = 0.30;
 constexpr double between_nodes = 0.02;
+// Logarithms of how much ranks differ: where no fit determined it, and the most that one leaves
+// that says it did (validate/published/factors.cpp, fit.cpp).
+constexpr double unknown_jitter = 1.0;
+constexpr double fitted_jitter = 0.7;
 constexpr double one_in_ten = 1.2816;  // of a normal distribution
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
@@ -56,6 +61,25 @@ double spread_of_kernels(const Gpu* gpu) {
   STEPCAST_ASSERT(reference != nullptr, "a family's reference is of the catalog");
   const bool measured = &family_of(*reference) == &family;
   return measured ? from_same_architecture : from_another_architecture;
+}
+
+Seconds seconds_of(const std::vector<ExposedPart>& parts, std::string_view cause) {
+  const auto found = std::find_if(parts.begin(), parts.end(),
+                                  [&](const ExposedPart& part) { return part.cause == cause; });
+  return found == parts.end() ? 0 : found->seconds;
+}
+
+// Of what the slowest of so many GPUs costs, what no fitted row held: the rest is in the factors.
+double part_beyond_fit(std::int64_t gpus, const SoftwareProfile& profile) {
+  if (gpus <= profile.fitted_gpus) return 0;
+  return 1 - largest_of_normals(std::max(1, profile.fitted_gpus)).mean /
+                 largest_of_normals(static_cast<int>(gpus)).mean;
+}
+
+// Deviation of the loss, relative: half of what 8 of 10 lie within where its logarithm is normal.
+double spread_of_jitter(const SoftwareProfile& profile) {
+  const double of_logarithm = contains(profile.fitted, "jitter") ? fitted_jitter : unknown_jitter;
+  return std::sinh(one_in_ten * of_logarithm) / one_in_ten;
 }
 
 bool fitted_on_measured_products(const SoftwareProfile& profile) {
@@ -111,8 +135,11 @@ double spread_of_profiles(Rate which, const SoftwareProfile& around) {
 StepInterval interval_of(const Report& report, const SoftwareProfile& profile) {
   StepInterval interval;
   const TimeSplit& split = report.split;
+  const Seconds slowest = seconds_of(split.exposed, "slowest_rank");  // `scale` has it
   const auto share = [&](Provenance p) {
-    return split.by_provenance[static_cast<std::size_t>(p)] / report.step_time;
+    const Seconds time =
+        split.by_provenance[static_cast<std::size_t>(p)] - (p == profile.provenance ? slowest : 0);
+    return time / report.step_time;
   };
   const Gpu* gpu = catalog_gpu(&Gpu::full_name, report.gpu);
   const bool seen = gpu != nullptr && contains(profile.fitted_on, gpu->name);
@@ -137,9 +164,11 @@ StepInterval interval_of(const Report& report, const SoftwareProfile& profile) {
     const Seconds convolving = split.by_rate[static_cast<std::size_t>(Rate::convolution)];
     interval.kernels = std::hypot(interval.kernels, convolutions * convolving / report.step_time);
   }
-  interval.network = split.exposed_total() / report.step_time *
+  interval.network = (split.exposed_total() - slowest) / report.step_time *
                      (report.nodes > 1 ? exposed_between_nodes : exposed_in_node);
-  interval.scale = report.nodes > 1 ? between_nodes : 0;
+  interval.scale = std::hypot(report.nodes > 1 ? between_nodes : 0,
+                              slowest / report.step_time * part_beyond_fit(report.gpus, profile) *
+                                  spread_of_jitter(profile));
   // In logarithms, so that a wide interval stays above 0.
   const double width = std::exp(one_in_ten * interval.deviation());
   interval.low = report.step_time / width;

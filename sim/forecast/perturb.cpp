@@ -1,8 +1,11 @@
 #include "sim/forecast/perturb.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
+
+#include "sim/forecast/stragglers.hpp"
 
 namespace stepcast {
 
@@ -45,7 +48,12 @@ class PerturbRun {
       if (late) come_late();
       read_waits();
     }
-    if (!step.torn_down) add_jitter();
+    if (!step.torn_down) {
+      if (result_.timeline) {
+        show_straggling(result_.schedule, options_.straggling, *result_.timeline);
+      }
+      add_jitter();
+    }
     if (step.torn_down) step.step_time = step.ended_at;
     step.goodput = step.torn_down ? 0 : step.before / step.step_time;
     return std::move(result_);
@@ -91,22 +99,25 @@ class PerturbRun {
     result_.report.step_time += result_.timeline->period() - idle.period();
   }
 
-  // On top of all else, as if it met nothing but the step's solo times.
+  // On top of all else, as if it met nothing but the step's solo times. Of two causes that differ
+  // by rank the squares add.
   void add_jitter() {
     for (const Perturbation& p : options_.perturbations) {
       if (p.kind != Perturbation::Kind::jitter) continue;
       if (!can_jitter(base_)) {
         throw InputError("perturb: jitter is of steps in which all ranks run the same program");
       }
-      const Seconds still = jitter_folded(base_, base_costs_, {});
+      const Seconds still = jitter_folded(base_, base_costs_, {.persistent = options_.rank_jitter});
+      Jitter both = p.jitter;
+      both.persistent = std::hypot(both.persistent, options_.rank_jitter);
       JitteredStep& jitter = result_.report.jitter.emplace();
       jitter.persistent = p.jitter.persistent;
       jitter.kernel = p.jitter.kernel;
-      jitter.expected = jitter_folded(base_, base_costs_, p.jitter) - still;
+      jitter.expected = jitter_folded(base_, base_costs_, both) - still;
       const double draws = static_cast<double>(base_.roles.front().steps.back().ops.size()) *
                            base_.mesh.world_size();
       if (draws <= most_draws) {
-        jitter.drawn = jitter_of_ranks(base_, base_costs_, p.jitter) - still;
+        jitter.drawn = jitter_of_ranks(base_, base_costs_, both) - still;
       }
       result_.report.step_time += jitter.expected;
     }

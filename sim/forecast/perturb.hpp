@@ -45,6 +45,7 @@ struct PerturbOptions {
   Folding folding = Folding::classes;
   OtherCosts other = {};   // other_costs() of the same perturbations
   Seconds straggling = 0;  // what ranks lose to the slowest anyway (stragglers.hpp), in `before`
+  double rank_jitter = 0;  // ... and how much they differ; perturbed jitter comes on top of it
 };
 
 struct Perturbed {

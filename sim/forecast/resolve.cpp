@@ -78,6 +78,7 @@ void use_calibration(const Calibration& c, Resolved& r) {
     r.device.kernels = std::make_shared<const MeasuredKernels>(c.kernels);
   }
   r.device.op_overhead = c.host.op_overhead_us.value_or(0) * 1e-6;
+  if (o.executor.starts_with("cpu")) r.profile.rank_jitter = 0;  // ranks replay: all are alike
   if (c.host.launch_us) {
     text += fmt::format("; a launch costs {:.3g} us, not the profile's {:.3g}", *c.host.launch_us,
                         r.profile.launch_us);

@@ -16,10 +16,16 @@
 #include "sim/engines/cost_table.hpp"
 #include "sim/kernels/profile.hpp"
 #include "sim/schedule/schedule.hpp"
+#include "sim/schedule/timeline.hpp"
 
 namespace stepcast {
 
 Seconds straggling(const Schedule& schedule, const CostTable& costs,
                    const SoftwareProfile& profile);
+
+// Puts the loss into a timeline of ranks that are alike, so that what is drawn and walked is as
+// long as the step: the last collective of each step's backward (of the step where there is none)
+// waits for its peers so much longer, and all that comes after comes later.
+void show_straggling(const Schedule& schedule, Seconds lost, Timeline& timeline);
 
 }  // namespace stepcast

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::string_view suffix = ".toml";
 constexpr double most_jitter = 0.3;  // as --perturb all:jitter
+constexpr double most_gpus = 1e9;
 
 constexpr std::pair<const char*, double SoftwareProfile::*> rates[] = {
     {"gemm_efficiency", &SoftwareProfile::gemm_efficiency},
@@ -105,6 +106,8 @@ SoftwareProfile parse_profile(std::string_view text, const std::string& file) {
   profile.residual = table.number_or("residual", profile.residual, {.min = 0, .max = 10});
   profile.fitted = table.strings("fitted");
   profile.fitted_on = table.strings("fitted_on");
+  profile.fitted_gpus =
+      static_cast<int>(table.integer_or("fitted_gpus", 0, {.min = 0, .max = most_gpus}));
   if (std::optional<TomlTable> host = table.table("host_us")) {
     for (const std::string& key : host->keys()) {
       profile.host_us[Name(key)] = host->number(key, {.min = 0, .max = 1e9});
@@ -146,6 +149,7 @@ std::string to_toml(const SoftwareProfile& p) {
   if (!p.fitted_on.empty()) {
     out += fmt::format("fitted_on = [\"{}\"]\n", fmt::join(p.fitted_on, "\", \""));
   }
+  if (p.fitted_gpus > 0) out += fmt::format("fitted_gpus = {}\n", p.fitted_gpus);
   std::map<std::string, double> host;  // in a fixed order
   for (const auto& [work, us] : p.host_us) {
     const auto was = base.host_us.find(work);

@@ -55,6 +55,7 @@ struct SoftwareProfile {
   // Catalog names of the GPUs whose rows the fit saw: there its factors hold what the kernel model
   // gets wrong of them, on others they need not (sim/forecast/interval.hpp).
   std::vector<std::string> fitted_on;
+  int fitted_gpus = 0;  // the most that a fitted row had; 0: none was fitted, or nobody said
 
   // Microseconds of one named host work. Throws InputError that names the profile when it has none:
   // an unknown cost is never zero.

@@ -66,16 +66,12 @@ Seconds length(const std::vector<Interval>& list) {
   return sum;
 }
 
-namespace {
-
 const Op& op_of(const Schedule& schedule, const Timeline& timeline, const Span& span) {
   const StepSpan& step = timeline.steps[static_cast<std::size_t>(span.step)];
   const Role& role = schedule.roles[static_cast<std::size_t>(span.role)];
   return role.steps[static_cast<std::size_t>(step.program_index)]
       .ops[static_cast<std::size_t>(span.op)];
 }
-
-}  // namespace
 
 std::vector<Interval> busy(const Timeline& timeline, const Schedule& schedule, int role,
                            StreamIndex stream, Interval window) {

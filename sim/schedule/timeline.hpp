@@ -63,6 +63,9 @@ struct Timeline {
   Seconds period() const;
 };
 
+// The op that a span is of.
+const Op& op_of(const Schedule& schedule, const Timeline& timeline, const Span& span);
+
 // Half-open in meaning; a list of them is "merged" when sorted, disjoint and not touching.
 struct Interval {
   Seconds begin = 0;

@@ -40,6 +40,7 @@ class Prepared {
 
   Seconds measured() const { return measured_; }
   const std::string& gpu() const { return resolved_.cluster.machine.gpu.name; }
+  int gpus() const { return static_cast<int>(resolved_.cluster.world_size); }
   Seconds simulate(const SoftwareProfile& profile) const {
     const CostTable costs =
         bind_costs(schedule_, resolved_.cluster, *collectives_, profile, resolved_.loader);
@@ -91,7 +92,11 @@ ProfileFit fit_profile(const std::vector<MeasuredRow>& rows, const std::string& 
     if (f.determined) fit.profile.fitted.emplace_back(f.factor->name);
   }
   std::set<std::string> gpus;
-  for (const auto& row : prepared) gpus.insert(row->gpu());
+  fit.profile.fitted_gpus = 0;
+  for (const auto& row : prepared) {
+    gpus.insert(row->gpu());
+    fit.profile.fitted_gpus = std::max(fit.profile.fitted_gpus, row->gpus());
+  }
   fit.profile.fitted_on.assign(gpus.begin(), gpus.end());
   return fit;
 }

@@ -13,7 +13,7 @@ import tomllib
 
 here = pathlib.Path(__file__).resolve().parent
 profiles = here.parent.parent / "sim" / "kernels" / "profiles"
-fitted_line = re.compile(r"^(\w+_efficiency|overlap_interference|launch_us|rank_jitter|residual|fitted|fitted_on) *=.*\n", re.M)
+fitted_line = re.compile(r"^(\w+_efficiency|overlap_interference|launch_us|rank_jitter|residual|fitted|fitted_on|fitted_gpus) *=.*\n", re.M)
 
 
 def rows_of(profile):

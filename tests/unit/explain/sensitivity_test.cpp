@@ -26,7 +26,8 @@ Forecast of(const std::string& more) {
 }
 
 std::vector<Sensitivity> all(const Forecast& f) {
-  return sensitivities(f.schedule, f.costs, *make_formula_engine(), {}, f.report.step_time);
+  return sensitivities(f.schedule, f.costs, *make_formula_engine(), {}, f.resolved.profile,
+                       f.report.step_time);
 }
 
 }  // namespace
@@ -92,4 +93,14 @@ TEST_CASE("one GPU gains by compute and memory bandwidth, and by no link") {
       all(of("cluster = \"dgx-h100\"\ngpus = 1\nstrategy = \"ddp\"\n"));
   CHECK(gain_of(list, "gpu") + gain_of(list, "hbm") > 0.05);
   for (const char* link : {"nvlink", "nic", "fabric", "latency"}) CHECK(gain_of(list, link) == 0);
+}
+
+TEST_CASE("what nothing waits for gains nothing, also where the slowest rank is waited for") {
+  const Forecast f = of("cluster = \"dgx-h100\"\nstrategy = \"ddp\"\n");  // one node
+  REQUIRE(f.straggling > 0);
+  const std::vector<Sensitivity> list = all(f);
+  CHECK(std::abs(gain_of(list, "nic")) < 1e-9);
+  CHECK(std::abs(gain_of(list, "loader")) < 1e-9);
+  // Kernels that are a tenth faster are late by a tenth less, too.
+  CHECK(gain_of(list, "gpu") > 0);
 }

@@ -124,6 +124,21 @@ TEST_CASE("jitter comes on top: the one kernel of each of 4 ranks, as late as th
   });
 }
 
+TEST_CASE("jitter on top of a profile's: of independent causes the squares add") {
+  // Ranks differ by 3 % anyway, 4 % more make 5 %.
+  const Step step = kernel_and_all_reduce();
+  PerturbOptions options;
+  options.perturbations = parse_perturbations({"all:jitter=0.04/0"}, {4, 4}, here);
+  options.rank_jitter = 0.03;
+  options.straggling = 1.02938 * 0.03;
+  in_both_engines([&](Engine& engine) {
+    const double before = 2 + options.straggling;
+    const PerturbedStep p = perturb(step.schedule, step.costs, engine, before, options).report;
+    CHECK(p.jitter->expected == doctest::Approx(1.02938 * 0.02).epsilon(1e-5));
+    CHECK(p.step_time == doctest::Approx(2 + 1.02938 * 0.05).epsilon(1e-5));
+  });
+}
+
 TEST_CASE("what no perturbation says is refused with what is accepted") {
   CHECK(
       refusal("rank=17").starts_with("--perturb: 'rank=17': accepted: rank=R, rank=A-B or node=N, "

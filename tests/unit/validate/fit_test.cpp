@@ -108,10 +108,11 @@ TEST_CASE("a profile is written as what differs from its base, and read back") {
   profile.gemm_efficiency = 0.8;
   profile.launch_us = 9;
   profile.host_us[Name("collective")] = 55;
-  profile.rank_jitter = 0.015;
+  profile.rank_jitter = 0.021;
   profile.residual = 0.02;
   profile.fitted = {"gemm", "launch"};
   profile.fitted_on = {"a100-sxm-80gb", "v100-sxm2-32gb"};
+  profile.fitted_gpus = 16;
   const std::string text = to_toml(profile);
   CHECK(text.find("ddp_forward") == std::string::npos);
   const SoftwareProfile again = parse_profile(text, "mine.toml");
@@ -120,9 +121,10 @@ TEST_CASE("a profile is written as what differs from its base, and read back") {
   CHECK(again.launch_us == 9);
   CHECK(again.host_cost_us(Name("collective")) == 55);
   CHECK(again.host_cost_us(Name("ddp_forward")) == profile.host_cost_us(Name("ddp_forward")));
-  CHECK(again.rank_jitter == doctest::Approx(0.015));
+  CHECK(again.rank_jitter == doctest::Approx(0.021));
   CHECK(again.residual == doctest::Approx(0.02));
   CHECK(again.fitted_on == profile.fitted_on);
+  CHECK(again.fitted_gpus == 16);
   CHECK(again.fitted == profile.fitted);
 }
 

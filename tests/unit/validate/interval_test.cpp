@@ -110,3 +110,35 @@ TEST_CASE("one node has no scale, and what is assumed widens the interval") {
   CHECK(interval.kernels == doctest::Approx(0.05));      // 20 % of a quarter
   CHECK(interval.deviation() == doctest::Approx(0.13));  // 5, 12, 13
 }
+
+TEST_CASE("beyond the GPUs of its rows a fit does not know how late the slowest rank is") {
+  Report report;
+  report.step_time = 1.0;
+  report.gpus = 128;
+  report.split.exposed = {{"slowest_rank", 0.03}};
+  SoftwareProfile profile;
+  profile.residual = 0.02;
+  profile.fitted_gpus = 8;
+  // The expected slowest of 8 is 1.4236 deviations late, of 128 2.5877: 45.0 % of 3 % are beyond.
+  // sinh(1.2816 * 1) / 1.2816 = 1.297 of it either way.
+  CHECK(interval_of(report, profile).scale == doctest::Approx(0.03 * 0.45 * 1.297).epsilon(2e-3));
+  CHECK(interval_of(report, profile).network == 0);  // no wire is in it
+  profile.fitted_gpus = 128;
+  CHECK(interval_of(report, profile).scale == 0);
+  profile.fitted_gpus = 0;  // nobody fitted any: all of it
+  CHECK(interval_of(report, profile).scale == doctest::Approx(0.03 * 1.297).epsilon(1e-3));
+  profile.fitted = {"jitter"};  // its rows could tell: within exp(0.7)
+  CHECK(interval_of(report, profile).scale == doctest::Approx(0.03 * 0.797).epsilon(2e-3));
+}
+
+TEST_CASE("what the slowest rank costs counts once, not among the assumed costs as well") {
+  Report report;
+  report.step_time = 1.0;
+  report.gpus = 8;
+  report.split.exposed = {{"slowest_rank", 0.02}};
+  report.split.by_provenance[static_cast<std::size_t>(Provenance::assumed)] = 0.05;
+  SoftwareProfile profile;
+  profile.provenance = Provenance::assumed;
+  profile.residual = 0.02;
+  CHECK(interval_of(report, profile).kernels == doctest::Approx(0.2 * 0.03));
+}
