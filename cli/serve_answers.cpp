@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "cli/json_text.hpp"
 #include "cli/step_page.hpp"
 #include "cli/step_trace.hpp"
 #include "models/model.hpp"
@@ -66,10 +67,6 @@ const std::vector<std::string>& accepted_keys() {
   return keys;
 }
 
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 void only_of(const std::vector<std::string>& catalog, const std::string& key,
              const std::string& value) {
   if (std::find(catalog.begin(), catalog.end(), value) == catalog.end()) {
@@ -127,7 +124,7 @@ const std::vector<std::string>& questions() {
 }
 
 Answer refusal(int status, const std::string& sentence) {
-  return {status, "application/json", text_of({{"error", sentence}})};
+  return {status, "application/json", json_line({{"error", sentence}})};
 }
 
 Answer answer(const Question& question) {
@@ -171,18 +168,18 @@ std::string serve_options() {
     const ScenarioKey& known = scenario_key(key);
     if (known.is_number()) limits[key] = {known.info().min, known.info().max};
   }
-  return text_of({{"models", models},
-                  {"machines", machines},
-                  {"precisions", precisions},
-                  {"profiles", catalog_profiles()},
-                  {"limits", limits},
-                  {"defaults",
-                   {{"model", "llama-3-8b"},
-                    {"cluster", "dgx-h100"},
-                    {"nodes", "16"},
-                    {"strategy", "fsdp2"},
-                    {"seq_len", "8192"},
-                    {"checkpointing", "full"}}}});
+  return json_line({{"models", models},
+                    {"machines", machines},
+                    {"precisions", precisions},
+                    {"profiles", catalog_profiles()},
+                    {"limits", limits},
+                    {"defaults",
+                     {{"model", "llama-3-8b"},
+                      {"cluster", "dgx-h100"},
+                      {"nodes", "16"},
+                      {"strategy", "fsdp2"},
+                      {"seq_len", "8192"},
+                      {"checkpointing", "full"}}}});
 }
 
 void warm_up() {

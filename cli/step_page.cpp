@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/json_text.hpp"
 #include "sim/forecast/evaluator.hpp"
 #include "sim/forecast/interval.hpp"
 #include "sim/forecast/scenario_keys.hpp"
@@ -16,10 +17,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr int most_nodes = 1024;
 constexpr int many_ops = 20000;  // of a step: beyond, a series of fluid steps takes long
-
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 std::vector<int> sizes(int here, bool network) {
   std::vector<int> nodes{here};
@@ -70,11 +67,11 @@ std::string scaling_document(const Scenario& scenario, const Report& report) {
       left_out.push_back((nodes == 1 ? "1 node: " : std::to_string(nodes) + " nodes: ") + e.why);
     }
   }
-  return text_of({{"unit", report.images ? "images/s" : "tokens/s"},
-                  {"here", report.nodes},
-                  {"engine", base.engine.value_or(report.engine)},
-                  {"points", points},
-                  {"left_out", left_out}});
+  return json_line({{"unit", report.images ? "images/s" : "tokens/s"},
+                    {"here", report.nodes},
+                    {"engine", base.engine.value_or(report.engine)},
+                    {"points", points},
+                    {"left_out", left_out}});
 }
 
 std::string step_document(const Forecast& f, const Scenario& scenario, const std::string& scaling) {
@@ -84,14 +81,14 @@ std::string step_document(const Forecast& f, const Scenario& scenario, const std
   const Timeline& timeline = f.perturbed && ends ? *f.perturbed->timeline : f.timeline;
   const RoleReplay* replay = f.perturbed || f.memory.empty() ? nullptr : &f.memory.front();
   std::string out = "{\"forecast\":" + to_json(f.report);
-  out += ",\"interval\":" + text_of(interval_json(f));
+  out += ",\"interval\":" + json_line(interval_json(f));
   out += ",\"timeline\":" + (ends ? timeline_json(schedule, costs, timeline) : "null");
   out += ",\"memory\":" +
          (ends ? memory_json(schedule, timeline, f.report.capacity, replay) : std::string("null"));
   out += ",\"topology\":" +
          topology_json(f.resolved.cluster, f.schedule, f.costs, f.timeline, f.report.collectives);
   out += ",\"scaling\":" + scaling;
-  out += ",\"scenario_toml\":" + text_of(to_toml(scenario)) + "}";
+  out += ",\"scenario_toml\":" + json_line(to_toml(scenario)) + "}";
   return out;
 }
 

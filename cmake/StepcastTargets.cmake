@@ -1,11 +1,14 @@
 # Four verbs that every folder uses; nothing else in the tree calls add_library or add_executable.
 include(cmake/StepcastPrecompiled.cmake)
+include(cmake/StepcastTogether.cmake)
 
-# stepcast_library(NAME SOURCES a.cpp ... [PUBLIC libs ...] [PRIVATE libs ...] [EMBED files ...])
-# One static library a folder, alias stepcast::NAME. EMBED compiles text files into the library;
+# stepcast_library(NAME SOURCES a.cpp ... [APART b.cpp ...] [PUBLIC libs ...] [PRIVATE libs ...]
+#                  [EMBED files ...])
+# One static library a folder, alias stepcast::NAME. APART are those of SOURCES that are compiled one by
+# one also where others are not (StepcastTogether.cmake). EMBED compiles text files into the library;
 # read them with stepcast::embedded::NAME() (base/embedded.hpp).
 function(stepcast_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE;EMBED" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;APART;PUBLIC;PRIVATE;EMBED" ${ARGN})
   add_library(stepcast_${name} STATIC ${ARG_SOURCES})
   add_library(stepcast::${name} ALIAS stepcast_${name})
   set_target_properties(stepcast_${name} PROPERTIES EXPORT_NAME ${name})
@@ -18,6 +21,7 @@ function(stepcast_library name)
     PUBLIC ${ARG_PUBLIC}
     PRIVATE ${ARG_PRIVATE} $<BUILD_INTERFACE:stepcast_warnings>)
   stepcast_precompiled(stepcast_${name} headers)
+  stepcast_together(stepcast_${name} "${ARG_APART}")
   if(ARG_EMBED)
     set(out ${CMAKE_CURRENT_BINARY_DIR}/embedded_${name}.cpp)
     set(list ${CMAKE_CURRENT_BINARY_DIR}/embedded_${name}.list)
@@ -35,10 +39,10 @@ function(stepcast_library name)
   set_property(GLOBAL APPEND PROPERTY STEPCAST_LIBRARIES stepcast_${name})
 endfunction()
 
-# stepcast_test(NAME [LABELS l ...] SOURCES a.cpp ... LINKS libs ...)
+# stepcast_test(NAME [LABELS l ...] SOURCES a.cpp ... [APART b.cpp ...] LINKS libs ...)
 # A doctest executable test_NAME; every test case is a CTest entry and a process of its own.
 function(stepcast_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;APART;LINKS;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
@@ -52,6 +56,7 @@ function(stepcast_test name)
   target_link_libraries(test_${name} PRIVATE ${ARG_LINKS} doctest::doctest
                                              stepcast_doctest_main stepcast_warnings)
   stepcast_precompiled(test_${name} test_headers)
+  stepcast_together(test_${name} "${ARG_APART}")
   target_compile_options(test_${name} PRIVATE ${STEPCAST_TEST_OPTIONS})
   # Only the sources that name a folder are told it: the objects of all others are the same in every
   # checkout, so a compiler cache can share them. (A source that newly does: configure again.)
@@ -115,4 +120,7 @@ function(stepcast_program name)
   endforeach()
   target_link_options(${name} PRIVATE LINKER:--build-id=sha1) # what build_version() names it by
   stepcast_precompiled(${name} ${ARG_PRECOMPILED})
+  if(ARG_PLAIN)
+    stepcast_together(${name}_plain "")
+  endif()
 endfunction()
