@@ -71,9 +71,9 @@ Seconds seconds_of(const std::vector<ExposedPart>& parts, std::string_view cause
 
 // Of what the slowest of so many GPUs costs, what no fitted row held: the rest is in the factors.
 double part_beyond_fit(std::int64_t gpus, const SoftwareProfile& profile) {
-  if (gpus <= profile.fitted_gpus) return 0;
-  return 1 - largest_of_normals(std::max(1, profile.fitted_gpus)).mean /
-                 largest_of_normals(static_cast<int>(gpus)).mean;
+  const int fitted = std::max(1, profile.fitted_gpus);
+  if (gpus <= fitted) return 0;
+  return 1 - largest_of_normals(fitted).mean / largest_of_normals(static_cast<int>(gpus)).mean;
 }
 
 // Deviation of the loss, relative: half of what 8 of 10 lie within where its logarithm is normal.

@@ -127,6 +127,9 @@ TEST_CASE("beyond the GPUs of its rows a fit does not know how late the slowest 
   CHECK(interval_of(report, profile).scale == 0);
   profile.fitted_gpus = 0;  // nobody fitted any: all of it
   CHECK(interval_of(report, profile).scale == doctest::Approx(0.03 * 1.297).epsilon(1e-3));
+  report.gpus = 1;  // is never behind itself
+  CHECK(interval_of(report, profile).scale == 0);
+  report.gpus = 128;
   profile.fitted = {"jitter"};  // its rows could tell: within exp(0.7)
   CHECK(interval_of(report, profile).scale == doctest::Approx(0.03 * 0.797).epsilon(2e-3));
 }
