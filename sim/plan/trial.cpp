@@ -53,6 +53,8 @@ Shares shares_of(const Report& r) {
   for (const ExposedPart& part : s.exposed) {
     if (part.cause == "loader") {
       at(Limit::loader) += part.seconds;
+    } else if (part.cause == "slowest_rank") {  // its kernels, which take longer
+      at(Limit::compute) += part.seconds;
     } else {
       at(link_of(r, part.cause)) += part.seconds;
     }

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "sim/plan/trial.hpp"
 
 using namespace stepcast;
 
@@ -317,4 +318,13 @@ TEST_CASE("a batch that is more than all training is refused with both numbers")
   CHECK(refusal(q) ==
         "--global-batch-samples: 4 is less than one step of the smallest cluster: 8 GPUs take 8 "
         "samples; accepted: from 8");
+}
+
+TEST_CASE("the wait for the slowest rank is the GPUs' time, no link's") {
+  Report report;
+  report.split.compute = 3;
+  report.split.exposed = {{"slowest_rank", 1.0}};
+  const Shares shares = shares_of(report);
+  CHECK(shares[static_cast<std::size_t>(Limit::compute)] == doctest::Approx(1));
+  CHECK(shares[static_cast<std::size_t>(Limit::nvlink)] == 0);
 }
