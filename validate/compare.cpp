@@ -198,8 +198,7 @@ void add_blame(const Forecast& f, const Timeline& measured, Comparison& c) {
     for (const StepSpan& step : f.timeline.steps) options.programs.push_back(step.program_index);
   }
   const auto step_of = [&](const CostTable& costs) {
-    return engine->run(f.schedule, costs, options).period() +
-           straggling(f.schedule, costs, f.resolved.profile);
+    return step_with_slowest(*engine, f.schedule, costs, options, f.resolved.profile);
   };
   const std::map<std::string, Group> groups = groups_of(f, measured);
   CostTable all = f.costs;

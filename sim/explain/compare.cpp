@@ -238,16 +238,10 @@ std::vector<CauseDifference> causes_of(const TimeSplit& a, const TimeSplit& b) {
   for (const TimeSplit* split : {&a, &b}) {
     for (const ExposedPart& part : split->exposed) exposed.insert(part.cause);
   }
-  const auto of = [](const TimeSplit& split, const std::string& cause) {
-    for (const ExposedPart& part : split.exposed) {
-      if (part.cause == cause) return part.seconds;
-    }
-    return 0.0;
-  };
   for (const std::string& cause : exposed) {
     std::string words = cause;
     std::replace(words.begin(), words.end(), '_', ' ');
-    list.push_back({"exposed: " + words, of(a, cause), of(b, cause)});
+    list.push_back({"exposed: " + words, a.exposed_by(cause), b.exposed_by(cause)});
   }
   list.erase(std::remove_if(list.begin(), list.end(),
                             [](const CauseDifference& d) { return d.a == 0 && d.b == 0; }),

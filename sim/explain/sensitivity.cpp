@@ -171,8 +171,7 @@ std::vector<Sensitivity> sensitivities(const Schedule& schedule, const CostTable
   quick.memory = false;
   for (const std::string& resource : sensitive_resources()) {
     const CostTable more = with_more(costs, schedule, resource, factor);
-    const Seconds step =
-        engine.run(schedule, more, quick).period() + straggling(schedule, more, profile);
+    const Seconds step = step_with_slowest(engine, schedule, more, quick, profile);
     const bool both = resource == "nic" && pairs;
     list.push_back({both ? "nic and its pcie" : resource, step, before / step - 1});
   }

@@ -38,13 +38,6 @@ class Line {
   double periods_;
 };
 
-Seconds seconds_of(const std::vector<ExposedPart>& parts, const std::string& cause) {
-  for (const ExposedPart& part : parts) {
-    if (part.cause == cause) return part.seconds;
-  }
-  return 0;
-}
-
 TimeSplit extended(const TimeSplit& few, const TimeSplit& more, const Line& line) {
   TimeSplit split;
   split.compute = line.part(few.compute, more.compute);
@@ -54,8 +47,7 @@ TimeSplit extended(const TimeSplit& few, const TimeSplit& more, const Line& line
   split.host = line.part(few.host, more.host);
   split.other = line.part(few.other, more.other);
   for (const ExposedPart& part : more.exposed) {
-    split.exposed.push_back(
-        {part.cause, line.part(seconds_of(few.exposed, part.cause), part.seconds)});
+    split.exposed.push_back({part.cause, line.part(few.exposed_by(part.cause), part.seconds)});
   }
   for (std::size_t p = 0; p < std::size(split.by_provenance); ++p) {
     split.by_provenance[p] = line.part(few.by_provenance[p], more.by_provenance[p]);

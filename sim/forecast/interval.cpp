@@ -63,12 +63,6 @@ double spread_of_kernels(const Gpu* gpu) {
   return measured ? from_same_architecture : from_another_architecture;
 }
 
-Seconds seconds_of(const std::vector<ExposedPart>& parts, std::string_view cause) {
-  const auto found = std::find_if(parts.begin(), parts.end(),
-                                  [&](const ExposedPart& part) { return part.cause == cause; });
-  return found == parts.end() ? 0 : found->seconds;
-}
-
 // Of what the slowest of so many GPUs costs, what no fitted row held: the rest is in the factors.
 double part_beyond_fit(std::int64_t gpus, const SoftwareProfile& profile) {
   const int fitted = std::max(1, profile.fitted_gpus);
@@ -135,7 +129,7 @@ double spread_of_profiles(Rate which, const SoftwareProfile& around) {
 StepInterval interval_of(const Report& report, const SoftwareProfile& profile) {
   StepInterval interval;
   const TimeSplit& split = report.split;
-  const Seconds slowest = seconds_of(split.exposed, "slowest_rank");  // `scale` has it
+  const Seconds slowest = split.exposed_by("slowest_rank");  // `scale` has it
   const auto share = [&](Provenance p) {
     const Seconds time =
         split.by_provenance[static_cast<std::size_t>(p)] - (p == profile.provenance ? slowest : 0);

@@ -15,6 +15,11 @@ Seconds straggling(const Schedule& schedule, const CostTable& costs,
   return std::max(0.0, apart - alike);
 }
 
+Seconds step_with_slowest(Engine& engine, const Schedule& schedule, const CostTable& costs,
+                          const RunOptions& options, const SoftwareProfile& profile) {
+  return engine.run(schedule, costs, options).period() + straggling(schedule, costs, profile);
+}
+
 namespace {
 
 // When the collective begins that each step's ranks wait in, or the step's end; by step.

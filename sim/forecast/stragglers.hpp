@@ -14,6 +14,7 @@
 // Tested by tests/unit/forecast/stragglers_test.cpp; whether it holds: docs/accuracy.md.
 
 #include "sim/engines/cost_table.hpp"
+#include "sim/engines/engine.hpp"
 #include "sim/kernels/profile.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/schedule/timeline.hpp"
@@ -22,6 +23,10 @@ namespace stepcast {
 
 Seconds straggling(const Schedule& schedule, const CostTable& costs,
                    const SoftwareProfile& profile);
+
+// A step of these costs: what the engine says, and what the slowest rank adds.
+Seconds step_with_slowest(Engine& engine, const Schedule& schedule, const CostTable& costs,
+                          const RunOptions& options, const SoftwareProfile& profile);
 
 // Puts the loss into a timeline of ranks that are alike, so that what is drawn and walked is as
 // long as the step: the last collective of each step's backward (of the step where there is none)

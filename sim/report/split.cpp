@@ -255,6 +255,13 @@ Seconds TimeSplit::exposed_total() const {
                          [](Seconds sum, const ExposedPart& part) { return sum + part.seconds; });
 }
 
+Seconds TimeSplit::exposed_by(std::string_view cause) const {
+  for (const ExposedPart& part : exposed) {
+    if (part.cause == cause) return part.seconds;
+  }
+  return 0;
+}
+
 Seconds TimeSplit::total() const {
   return compute + copies + interference + optimizer + host + other + exposed_total();
 }

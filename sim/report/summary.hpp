@@ -17,6 +17,7 @@
 // Cost: one pass over the spans of the last step. Tested by tests/unit/report/split_test.cpp.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/provenance.hpp"
@@ -46,7 +47,8 @@ struct TimeSplit {
   SecondsByRate by_rate{};  // of compute and optimizer, at solo speed
 
   Seconds exposed_total() const;
-  Seconds total() const;  // equals the period
+  Seconds exposed_by(std::string_view cause) const;  // 0: it did not occur
+  Seconds total() const;                             // equals the period
 };
 
 // `host`: the provenance of host costs (the software profile's).

@@ -46,7 +46,7 @@ class Prepared {
         bind_costs(schedule_, resolved_.cluster, *collectives_, profile, resolved_.loader);
     RunOptions options;
     options.memory = false;
-    return engine_->run(schedule_, costs, options).period() + straggling(schedule_, costs, profile);
+    return step_with_slowest(*engine_, schedule_, costs, options, profile);
   }
 
  private:

@@ -32,12 +32,7 @@ Report with_jitter(double deviation, int gpus) {
   return report;
 }
 
-Seconds slowest_rank(const Report& report) {
-  for (const ExposedPart& part : report.split.exposed) {
-    if (part.cause == "slowest_rank") return part.seconds;
-  }
-  return 0;
-}
+Seconds slowest_rank(const Report& report) { return report.split.exposed_by("slowest_rank"); }
 
 }  // namespace
 
