@@ -190,7 +190,7 @@ class Checks {
     if (optimizer) s.clip_grad_norm = true;
     RunCommandOptions options;
     options.float64 = true;
-    const Forecast f = forecast(s, {.search_change = false});
+    const Forecast f = forecast(s, {.search_change = false, .to_run = true});
     const TrainSetup setup = train_setup(options, s, f);
     runtime::GpuTrainer work(setup.schedule, setup.shape, setup.data, tables_);
     const runtime::Trained one_rank = setup.one_rank();
@@ -327,9 +327,10 @@ class Checks {
   Outcome validate(const std::string& strategy) {
     if (tables_.kernels == nullptr) return {Outcome::How::failed, tables_.no_kernels};
     Scenario s = gpt2(strategy);
-    const Seconds catalog_alone = forecast(s, {.search_change = false}).report.step_time;
+    const Seconds catalog_alone =
+        forecast(s, {.search_change = false, .to_run = true}).report.step_time;
     if (fs::exists(calibration())) s.calibration = calibration();
-    const Forecast f = forecast(s, {.search_change = false});
+    const Forecast f = forecast(s, {.search_change = false, .to_run = true});
     runtime::GpuReplay work(f.schedule, durations_of(f.schedule, f.costs), tables_);
     const runtime::GpuExecution run = replayed(f.schedule, work, 7);
     const Comparison c = compare(f, measured_of(run));

@@ -154,7 +154,7 @@ Run prepare(const RunCommandOptions& options, const ScenarioFlags& flags) {
     throw InputError(scenario.where("perturb"),
                      "is simulated, not run; accepted: stepcast simulate, or a run without it");
   }
-  auto f = std::make_shared<Forecast>(forecast(scenario, {.search_change = false}));
+  auto f = std::make_shared<Forecast>(forecast(scenario, {.search_change = false, .to_run = true}));
   refuse_replicas(f->resolved, "a run");
   if (options.executor == "nccl")
     return [options, scenario, f] { return run_on_gpus(options, scenario, *f); };

@@ -87,7 +87,8 @@ Validated validate(const Scenario& scenario, const Options& options) {
     throw InputError(scenario.where("step"), "the steady step is validated; accepted: without it");
   }
   const bool replays_times = options.gpus == nullptr;  // on CPUs: waits
-  Validated v{forecast(scenario, {.search_change = false, .alike = replays_times}), {}};
+  Validated v{forecast(scenario, {.search_change = false, .alike = replays_times, .to_run = true}),
+              {}};
   refuse_replicas(v.forecast.resolved, "a run");
   if (options.gpus != nullptr) {
     v.measured = options.gpus->replay(v.forecast, options.steps);

@@ -30,6 +30,7 @@ class Ideas {
     if (now_.strategy == "fsdp1") fsdp1();
     if (now_.strategy == "fsdp2" || now_.strategy == "hsdp") fsdp2();
     if (now_.strategy.starts_with("zero")) zero();
+    allocator();
     batch();
     software();
     return std::move(list_);
@@ -168,6 +169,17 @@ class Ideas {
     }
     add("reduce buckets of 5e7 elements", "--reduce-bucket-size 50000000",
         [](Scenario& c) { c.reduce_bucket_size = 50'000'000; });
+  }
+
+  // Where the device is so full that the allocator gives its cache back.
+  void allocator() {
+    const auto retries = [](const RoleMemory& role) {
+      return role.reserved && role.reserved->retries > 0;
+    };
+    if (s_.expandable_segments.value_or(false)) return;
+    if (std::none_of(now_.memory.begin(), now_.memory.end(), retries)) return;
+    add("expandable segments, which do not break up", "--expandable-segments true",
+        [](Scenario& c) { c.expandable_segments = true; });
   }
 
   void batch() {

@@ -126,6 +126,11 @@ ReservedMemory extended(const ReservedMemory& few, const ReservedMemory& more, c
   reserved.peak_active = bytes(few.peak_active, more.peak_active);
   reserved.waiting = std::min(bytes(few.waiting, more.waiting), reserved.peak - more.allocated);
   reserved.cached = reserved.peak - more.allocated - reserved.waiting;
+  reserved.retries = std::max(0, line.count(few.retries, more.retries));
+  reserved.retry_wait = line.part(few.retry_wait, more.retry_wait);
+  if (few.retried_step > 0 && more.retried_step > 0) {
+    reserved.retried_step = line(few.retried_step, more.retried_step);
+  }
   return reserved;
 }
 

@@ -39,6 +39,7 @@
 #include "sim/forecast/placed.hpp"
 #include "sim/forecast/scenario_keys.hpp"
 #include "sim/forecast/sources.hpp"
+#include "sim/memory/retries.hpp"
 
 namespace stepcast {
 namespace {
@@ -164,12 +165,25 @@ struct Evaluator::Impl {
     CostTable costs = bind_costs(known.schedule, r.cluster, answers, r.profile, r.loader, r.device);
     give_compute_time(known.schedule, r.replica, costs);
     const Timeline timeline = run_reported_step(r, known.schedule, costs);
-    Report report = report_of(r, known.schedule, costs, timeline, answers, known.memory);
-    add_stragglers(r, known.schedule, costs, report);
-    add_reserved(known, r, timeline, report.memory);
-    if (own != nullptr) *own = busy(known.schedule, costs);
+    std::vector<RoleMemory> memory = known.memory;
+    const std::vector<RoleReplay> replays = add_reserved(known, r, timeline, memory);
+    const std::optional<RetriedStep> retried =
+        retried_step(r, known.schedule, answers, replays, memory);
+    Report report =
+        retried ? reported(r, retried->schedule, retried->costs, retried->timeline, answers,
+                           std::move(memory), own)
+                : reported(r, known.schedule, costs, timeline, answers, std::move(memory), own);
     report.fits = fits(report.memory, report.capacity);
     return {std::move(report), std::move(r.profile)};
+  }
+
+  static Report reported(const Resolved& r, const Schedule& schedule, const CostTable& costs,
+                         const Timeline& timeline, const Collectives& answers,
+                         std::vector<RoleMemory> memory, Busy* own) {
+    Report report = report_of(r, schedule, costs, timeline, answers, std::move(memory));
+    add_stragglers(r, schedule, costs, report);
+    if (own != nullptr) *own = busy(schedule, costs);
+    return report;
   }
 
   Bytes memory_peak(const Scenario& s) {
@@ -208,23 +222,22 @@ struct Evaluator::Impl {
     return *slot;
   }
 
-  static void add_reserved(Known& known, const Resolved& r, const Timeline& timeline,
-                           std::vector<RoleMemory>& roles) {
+  // Returns the replays; none where what they found was known, which is without retries.
+  static std::vector<RoleReplay> add_reserved(Known& known, const Resolved& r,
+                                              const Timeline& timeline,
+                                              std::vector<RoleMemory>& roles) {
     Replayed run;
     run.how = {r.allocator.expandable_segments, r.allocator.max_split_size,
                r.cluster.machine.gpu.memory_bytes, timeline.steps.size()};
     for (const Replayed& before : known.replays) {
       if (before.how != run.how) continue;
       for (std::size_t i = 0; i < roles.size(); ++i) roles[i].reserved = before.reserved[i];
-      return;
+      return {};
     }
-    replay_within(r, known.schedule, timeline, roles);
-    bool retried = false;
-    for (const RoleMemory& role : roles) {
-      run.reserved.push_back(role.reserved);
-      retried = retried || (role.reserved && role.reserved->retries > 0);
-    }
-    if (known.host_order && !retried) known.replays.push_back(std::move(run));
+    std::vector<RoleReplay> replays = replay_within(r, known.schedule, timeline, roles);
+    for (const RoleMemory& role : roles) run.reserved.push_back(role.reserved);
+    if (known.host_order && !retries_in_step(replays)) known.replays.push_back(std::move(run));
+    return replays;
   }
 };
 

@@ -291,11 +291,18 @@ Forecast run_once(Resolved resolved) {
   f.costs = bind_costs(f.schedule, r.cluster, collectives, r.profile, r.loader, r.device);
   give_compute_time(f.schedule, r.replica, f.costs);
   f.timeline = run_reported_step(r, f.schedule, f.costs);
+  std::vector<RoleMemory> memory = memory_of_roles(r, f.schedule);
+  f.memory = replay_within(r, f.schedule, f.timeline, memory);
+  if (auto retried = retried_step(r, f.schedule, collectives, f.memory, memory)) {
+    f.schedule = std::move(retried->schedule);
+    f.costs = std::move(retried->costs);
+    f.timeline = std::move(retried->timeline);
+    f.memory = std::move(retried->memory);
+  }
 
-  f.report = report_of(r, f.schedule, f.costs, f.timeline, collectives);
+  f.report = report_of(r, f.schedule, f.costs, f.timeline, collectives, std::move(memory));
   f.straggling = add_stragglers(r, f.schedule, f.costs, f.report);
   show_straggling(f.schedule, f.straggling, f.timeline);
-  f.memory = replay_within(r, f.schedule, f.timeline, f.report.memory);
   f.report.fits = fits(f.report.memory, f.report.capacity);
   return f;
 }
@@ -336,6 +343,7 @@ Forecast forecast(const Scenario& scenario, const ForecastOptions& options) {
   Forecast f = placed(scenario, [&] {
     Resolved resolved = resolve(scenario);
     resolved.go_on = options.go_on;
+    resolved.to_run = options.to_run;
     if (options.alike) resolved.profile.rank_jitter = 0;
     const bool few_are_enough = !options.whole && is_worked_out(resolved);
     return few_are_enough ? of_few_micro_batches(resolved) : forecast(std::move(resolved));

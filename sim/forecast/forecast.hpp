@@ -36,8 +36,9 @@ struct Forecast {
 struct ForecastOptions {
   // When the step does not fit, look for the smallest change that does (a few more schedules).
   bool search_change = true;
-  bool alike = false;  // ranks differ by nothing, as those that replay a forecast
-  bool go_on = false;  // by messages with more than 64 ranks too
+  bool alike = false;   // ranks differ by nothing, as those that replay a forecast
+  bool to_run = false;  // the schedule will be executed: no retries of the allocator in it
+  bool go_on = false;   // by messages with more than 64 ranks too
   // Schedule, timeline and memory of all micro-batches. Otherwise they may be those of fewer, and
   // the report is worked out (accumulated.hpp).
   bool whole = true;

@@ -3,6 +3,7 @@
 // sim/forecast.
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/error.hpp"
@@ -18,6 +19,26 @@ std::unique_ptr<Engine> engine_of(const Resolved& resolved, bool broken = false)
 // The step that the scenario asks for. Throws InfeasibleError where it never ends.
 Timeline run_reported_step(const Resolved& resolved, const Schedule& schedule,
                            const CostTable& costs);
+
+// The step with what its allocator's retries cost in it.
+struct RetriedStep {
+  Schedule schedule;
+  CostTable costs;
+  Timeline timeline;
+  std::vector<RoleReplay> memory;
+};
+
+// Where `replays` of the steady step's timeline found retries: the step run again with them
+// (sim/memory/retries.hpp), and `roles` with what is reserved then.
+//
+// A host that has waited has lost its lead, so fewer blocks wait for streams, and where that was
+// what filled the device the next step retries nowhere: the steps take turns. Then there is nothing
+// to run instead, and `roles` say how long a step with retries is. Of a first step nothing: it is
+// not the program that repeats.
+std::optional<RetriedStep> retried_step(const Resolved& resolved, const Schedule& schedule,
+                                        const Collectives& collectives,
+                                        const std::vector<RoleReplay>& replays,
+                                        std::vector<RoleMemory>& roles);
 
 // report_of() where the ledger (memory_of_roles) is known already.
 Report report_of(const Resolved& resolved, const Schedule& schedule, const CostTable& costs,

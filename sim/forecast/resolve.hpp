@@ -28,6 +28,7 @@ struct Resolved {
   SoftwareProfile profile;
   std::string engine = "fluid";
   bool go_on = false;     // by messages with more than 64 ranks too
+  bool to_run = false;    // not only forecast: no retries of the allocator in the schedule
   LoaderRates loader;     // where step.loader.modelled
   MeasuredDevice device;  // of the calibration
   std::vector<Perturbation> perturbations;

@@ -141,6 +141,7 @@ std::int32_t CachingAllocator::new_segment(Pool& from, Bytes size, StreamIndex s
   segment.first = index;
   segments_.push_back(segment);
   reserved_ += bytes;
+  ++driver_calls_;
   record(AllocatorAction::segment_alloc, at(index), bytes);
   return index;
 }
@@ -217,6 +218,7 @@ void CachingAllocator::query_events(Seconds now) {
 
 void CachingAllocator::release_segment(Pool& from, std::int32_t index) {
   Segment& segment = segment_of(at(index));
+  ++driver_calls_;
   record(AllocatorAction::segment_free, at(index), segment.size);
   from.free.erase(key_of(at(index), index));
   reserved_ -= segment.size;

@@ -113,6 +113,8 @@ class CachingAllocator {
   Bytes reserved() const { return reserved_; }
   Bytes reserved(StreamIndex stream) const;
   int retries() const { return retries_; }
+  // cudaMalloc and cudaFree so far (of expandable segments, cuMemMap and cuMemUnmap).
+  int driver_calls() const { return driver_calls_; }
 
   const std::vector<Block>& blocks() const { return blocks_; }
   const std::vector<Segment>& segments() const { return segments_; }
@@ -183,6 +185,7 @@ class CachingAllocator {
   Seconds now_ = 0;
   Bytes allocated_ = 0, waiting_ = 0, reserved_ = 0;
   int retries_ = 0;
+  int driver_calls_ = 0;
 };
 
 }  // namespace stepcast

@@ -82,6 +82,7 @@ bool CachingAllocator::map(Pool& from, std::int32_t index, Bytes size) {
   from.free.insert(key_of(at(index), index));
   segment.size += bytes;
   reserved_ += bytes;
+  ++driver_calls_;
   record(AllocatorAction::segment_map, at(index), bytes);
   return true;
 }
@@ -112,6 +113,7 @@ void CachingAllocator::unmap(Pool& from, std::int32_t index) {
   at(gone).state = State::unmapped;
   segment.size -= last - first;
   reserved_ -= last - first;
+  ++driver_calls_;
   record(AllocatorAction::segment_unmap, at(gone), last - first);
   // Unmapped neighbours are one room again.
   const auto unmapped = [&](std::int32_t other) {

@@ -1,14 +1,18 @@
 #include "sim/memory/replay.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "base/error.hpp"
+#include "sim/memory/retries.hpp"
 #include "sim/schedule/buffers.hpp"
 #include "sim/schedule/op_name.hpp"
 
 namespace stepcast {
 namespace {
+
+constexpr Seconds never = std::numeric_limits<Seconds>::infinity();
 
 class Replay {
  public:
@@ -47,6 +51,7 @@ class Replay {
     const std::vector<Op>& ops = ops_of(step);
     result_.retries = 0;
     result_.retry_wait = 0;
+    result_.stalls.clear();
     ends_.emplace_back(ops.size(), 0.0);
     skip_to(step);
     for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -55,6 +60,7 @@ class Replay {
       if (span_ < t_.spans.size() && is(t_.spans[span_], step, index)) {
         const Seconds end = t_.spans[span_++].end;
         ends_.back()[i] = end;
+        if (is_of_retry(op)) asked_ = std::min(asked_, t_.spans[span_ - 1].start);
         if (op.stream >= 0) tail(op.stream) = end;
       } else if (op.kind == OpKind::stream_wait) {
         for (const OpRef& ref : s_.at_refs(op.waits)) {
@@ -64,10 +70,15 @@ class Replay {
       } else if (op.kind == OpKind::alloc || op.kind == OpKind::free) {
         move_clock(step, index);
         if (op.kind == OpKind::alloc) {
+          const Seconds after_wait = now_;  // of a retry that is part of the schedule
+          now_ = std::max(last_, std::min(now_, asked_));
           allocate(op.buffer, step, index);
+          now_ = std::max(now_, after_wait);
         } else {
           free(op, step);
         }
+        last_ = now_;
+        asked_ = never;
         sample(step, index);
         if (!result_.out_of_memory.empty()) return;
       }
@@ -129,9 +140,12 @@ class Replay {
   void allocate(BufferIndex buffer, std::int32_t step, OpIndex op) {
     const Buffer& what = s_.buffers[at(buffer)];
     if (what.view_of >= 0 || what.bytes == 0) return;
+    const int calls_before = allocator_.driver_calls();
     const CachingAllocator::Outcome outcome =
         allocator_.allocate(what.bytes, what.pool, now_, buffer);
     drop_completed();
+    const int calls = allocator_.driver_calls() - calls_before;
+    if (calls > 0 && op >= 0) result_.stalls.push_back({op, outcome.retried, calls});
     if (outcome.retried) {
       const Seconds idle = std::max(now_, *std::max_element(tails_.begin(), tails_.end()));
       ++result_.retries;
@@ -259,6 +273,8 @@ class Replay {
   KindBytes by_kind_{};
   std::size_t span_ = 0, sample_ = 0;
   Seconds now_ = 0;
+  Seconds last_ = 0;       // of the last alloc or free
+  Seconds asked_ = never;  // when the host asked for the next alloc, before the retry that it has
   RoleReplay result_;
 };
 

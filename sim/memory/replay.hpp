@@ -23,8 +23,9 @@
 // within it are not seen.
 //
 // A retry (the cache is freed because the device is full) makes the host wait for all that was
-// issued; the timeline was made without that wait, so the wait is reported beside it and is the
-// least that a retry costs. Out of memory ends the replay, naming the request.
+// issued; the timeline was made without that wait. Which allocs wait, and what they ask of the
+// driver, is returned as stalls, for a timeline that has them (retries.hpp). Out of memory ends the
+// replay, naming the request.
 //
 // Cost: about a microsecond an op. Tested by tests/unit/memory/replay_test.cpp.
 
@@ -67,6 +68,13 @@ struct OutOfMemory {
   std::string pool;  // the stream's name
 };
 
+// An alloc of the last step that the cache could not serve.
+struct AllocatorStall {
+  OpIndex op = -1;
+  bool retried = false;  // the device was waited for, and the cache given back
+  int calls = 0;         // of cudaMalloc and cudaFree
+};
+
 struct RoleReplay {
   Name role;
   int ranks = 0;
@@ -77,6 +85,7 @@ struct RoleReplay {
   std::vector<Bytes> reserved_by_stream;   // at the end; segments go back only in a retry
   int retries = 0;                         // of the last step
   Seconds retry_wait = 0;                  // of the last step: the host waits at least this long
+  std::vector<AllocatorStall> stalls;      // of the last step
   std::vector<OutOfMemory> out_of_memory;  // none or one
   std::vector<ReservedSample> samples;
 

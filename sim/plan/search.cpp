@@ -88,6 +88,7 @@ Seconds Searcher::screened(const std::string& machine, const Choice& choice, Sea
   const auto step = [&](std::int64_t accumulation) {
     Choice c = choice;
     c.accumulation = accumulation;
+    c.expandable = !space_.asked.expandable_segments;  // retries can be planned away
     ++counts.screened;
     return timed(evaluator_, space_.asked, c, machine, "formula").step;
   };
@@ -153,9 +154,15 @@ MachineSearch Searcher::search(const std::string& name, std::int32_t index) {
         if (tried >= at_least && best && s.rate < near_best * list.front().rate) break;
         Choice choice = s.choice;
         choice.expandable = expandable;
-        const Trial t = timed(evaluator_, space_.asked, choice, name, "fluid");
+        Trial t = timed(evaluator_, space_.asked, choice, name, "fluid");
         ++result.counts.confirmed;
         if (!t.fits) continue;  // the allocator says no
+        if (t.retries > 0 && !choice.expandable && !space_.asked.expandable_segments) {
+          choice.expandable = true;
+          const Trial whole = timed(evaluator_, space_.asked, choice, name, "fluid");
+          ++result.counts.confirmed;
+          if (whole.fits && whole.step < t.step) t = whole;
+        }
         ++tried;
         if (!best || t.samples / t.step > best->samples / best->step) best = t;
       }

@@ -10,9 +10,9 @@
 // Then for each number of nodes the best few by throughput, those within 5 % of the best and at
 // least two, run through the fluid engine, whole, the caching allocator included: the figures of a
 // plan are those of `stepcast simulate`. Where the allocator's blocks refuse all that were tried,
-// they are tried once more with expandable segments. `stepcast simulate` works steps of more than
-// 32 micro-batches out from two of few (sim/forecast/accumulated.hpp). A batch that would take more
-// than 32,000 of them is left to larger micro-batches and clusters.
+// they are tried once more with expandable segments, as is each that retries. `stepcast simulate`
+// works steps of more than 32 micro-batches out from two of few (sim/forecast/accumulated.hpp). A
+// batch that would take more than 32,000 of them is left to larger micro-batches and clusters.
 //
 // Example: 30 machines x 7 sizes x 5 strategies x 3 levels: 3,150 questions of memory, twice as
 // many steps at most; about 7 s of processor time. Tested by tests/unit/plan/plan_test.cpp,

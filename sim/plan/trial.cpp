@@ -102,7 +102,10 @@ Trial timed(Evaluator& evaluator, const Scenario& asked, const Choice& choice,
   t.choice = choice;
   t.fits = r.fits;
   t.capacity = r.capacity;
-  for (const RoleMemory& role : r.memory) t.peak = std::max(t.peak, role.peak);
+  for (const RoleMemory& role : r.memory) {
+    t.peak = std::max(t.peak, role.peak);
+    if (role.reserved) t.retries = std::max(t.retries, role.reserved->retries);
+  }
   const StepInterval interval = interval_of(r, e.profile);
   t.step = r.step_time;
   t.low = interval.low;

@@ -47,7 +47,7 @@ struct Choice {
   std::int32_t checkpointing = 0;  // checkpointing_name()
   std::int64_t micro_batch = 1;
   std::int64_t accumulation = 1;
-  bool expandable = false;  // expandable_segments, where the allocator's blocks are what is short
+  bool expandable = false;  // expandable_segments, where its blocks do not fit, or retry
 };
 
 struct Trial {
@@ -58,6 +58,7 @@ struct Trial {
   double samples = 0;                   // a step, all GPUs
   double mfu = 0, hfu = 0;
   Shares shares{};
+  std::int32_t retries = 0;  // of the caching allocator, a step
 };
 static_assert(std::is_trivially_copyable_v<Trial>, "a worker sends it as bytes");
 

@@ -60,6 +60,7 @@ Json reserved_json(const RoleMemory& role) {
           {"peak_active", r.peak_active},
           {"retries", r.retries},
           {"retry_wait_s", r.retry_wait},
+          {"retried_step_s", r.retried_step > 0 ? Json(r.retried_step) : Json()},
           {"out_of_memory", r.out_of_memory.empty() ? Json() : Json(r.out_of_memory)}};
 }
 

@@ -20,13 +20,14 @@ struct MemoryRow {
 // context and NCCL's buffers come on top.
 struct ReservedMemory {
   Bytes peak = 0;
-  std::string moment;      // the op that reached it
-  Bytes allocated = 0;     // of it: tensors,
-  Bytes waiting = 0;       // freed, but a stream that used them has not passed,
-  Bytes cached = 0;        // and free blocks
-  Bytes peak_active = 0;   // tensors and waiting, at their own peak
-  int retries = 0;         // a step: the device was full, the cache was freed
-  Seconds retry_wait = 0;  // and the host waited at least this long, which the step time leaves out
+  std::string moment;         // the op that reached it
+  Bytes allocated = 0;        // of it: tensors,
+  Bytes waiting = 0;          // freed, but a stream that used them has not passed,
+  Bytes cached = 0;           // and free blocks
+  Bytes peak_active = 0;      // tensors and waiting, at their own peak
+  int retries = 0;            // a step: the device was full, the cache was freed
+  Seconds retry_wait = 0;     // what the host stands still for them, in the step time
+  Seconds retried_step = 0;   // where every other step has them and this one has not: what it takes
   std::string out_of_memory;  // who asked for what, and what was held; empty: nobody went without
 };
 

@@ -253,10 +253,12 @@ class Page {
     folded("  ", fmt::format("the allocator reserves {} at most{}: {}", human_gib(r.peak),
                              r.moment.empty() ? "" : ", at " + r.moment, parts));
     if (r.retries > 0) {
-      folded("  ",
-             fmt::format("{} cudaMalloc retr{} a step: the cache is freed after the device is "
-                         "waited for, at least {} more than the step time says",
-                         r.retries, r.retries == 1 ? "y" : "ies", human_seconds(r.retry_wait)));
+      const bool some = r.retried_step > 0;
+      folded("  ", fmt::format("{} cudaMalloc retr{} in every {}step: the host waits for the "
+                               "device, frees the cache and asks again, {} {}",
+                               r.retries, r.retries == 1 ? "y" : "ies", some ? "other " : "",
+                               some ? "and such a step takes" : "and stands still for",
+                               human_seconds(some ? r.retried_step : r.retry_wait)));
     }
   }
 

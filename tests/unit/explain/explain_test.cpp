@@ -84,6 +84,19 @@ TEST_CASE("the best change is a forecast of its own and gains what it says") {
   CHECK(says(e, "The single best change: " + best.words));
 }
 
+TEST_CASE("where the allocator retries, expandable segments are among the changes") {
+  const Explanation e =
+      of("model = \"llama-3-8b\"\nseq_len = 8192\nstrategy = \"hsdp\"\ncluster = \"aws-p5\"\n"
+         "nodes = 2\n");
+  const auto change = std::find_if(e.changes.begin(), e.changes.end(), [](const Change& c) {
+    return c.flags == "--expandable-segments true";
+  });
+  REQUIRE(change != e.changes.end());
+  CHECK(change->gain > 0.01);
+  const Report then = forecast(change->scenario).report;
+  CHECK(then.memory.front().reserved->retries == 0);
+}
+
 TEST_CASE("GPUs that share NICs are named, and so is a slow rank") {
   const Explanation e =
       of("model = \"llama-3.2-1b\"\nseq_len = 1024\nstrategy = \"ddp\"\ncluster = \"gcp-a3-high\"\n"

@@ -9,6 +9,7 @@
 #include "sim/schedule/problems.hpp"
 #include "sim/schedule/text.hpp"
 #include "sim/strategies/strategy.hpp"
+#include "tests/unit/memory/eight_units.hpp"
 
 namespace stepcast {
 namespace {
@@ -90,25 +91,6 @@ TEST_CASE("samples: allocated <= active <= reserved, a sample for every alloc an
 
 constexpr std::int64_t psi = 16'779'264;
 constexpr std::int64_t root_psi = 525'312;
-
-TrainingStep eight_units(StrategyKind kind) {
-  Architecture a;
-  a.family = Family::llama;
-  a.hidden = 1024;
-  a.layers = 8;
-  a.heads = 8;
-  a.kv_heads = 8;
-  a.head_size = 128;
-  a.ffn_hidden = 4096;
-  a.vocabulary = 256;
-  TrainingStep step;
-  step.model = build_model("eight", a);
-  step.workload.seq_len = 8;
-  step.mesh = {1, 8};
-  step.precision = precision_recipe("bf16-mixed");
-  step.strategy.kind = kind;
-  return step;
-}
 
 // The GPU is the bottleneck: 3 forward and 6 backward a unit, 1 a collective; the host needs none.
 Seconds gpu_bound(const Op& op) {

@@ -222,6 +222,23 @@ TEST_CASE("what the allocator's blocks refuse is planned with expandable segment
   CHECK(why.find("expandable_segments true was not tried") != std::string::npos);
 }
 
+TEST_CASE("where the allocator retries in every step, expandable segments are planned with") {
+  // Tensors take 69.5 GiB of 79.1 and their blocks all of it: two retries a step.
+  PlanQuestion q = question(
+      "model = \"llama-3-8b\"\nseq_len = 8192\nnodes = 2\nstrategy = \"hsdp\"\n"
+      "micro_batch = 1\ncheckpointing = \"none\"\n",
+      1e12, {"aws-p5"}, 2);
+  const Plan p = plan(q);
+  REQUIRE(p.points.size() == 1);
+  CHECK(p.points.front().trial.choice.expandable);
+  CHECK(p.points.front().trial.retries == 0);
+  q.scenario.expandable_segments = false;
+  const Plan without = plan(q);
+  REQUIRE(without.points.size() == 1);
+  CHECK(without.points.front().trial.retries > 0);
+  CHECK(without.points.front().trial.step > p.points.front().trial.step);
+}
+
 TEST_CASE("a machine that misses the deadline is shown at its fastest, not at its cheapest") {
   PlanQuestion q =
       question("model = \"gpt2\"\nseq_len = 1024\nstrategy = \"ddp\"\n", 1e11, {"aws-p4d"}, 4);
