@@ -45,7 +45,7 @@ class Prepared {
     const CostTable costs =
         bind_costs(schedule_, resolved_.cluster, *collectives_, profile, resolved_.loader);
     RunOptions options;
-    options.memory = false;
+    options.memory = false;  // nor the allocator's retries
     return step_with_slowest(*engine_, schedule_, costs, options, profile);
   }
 
