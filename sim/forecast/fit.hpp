@@ -26,6 +26,9 @@ std::vector<RoleReplay> replay_within(const Resolved& resolved, const Schedule& 
 // gives up, so what is reserved does not decide, only what could not be allocated at all.
 bool fits(const std::vector<RoleMemory>& roles, Bytes capacity);
 
+// Whether some role asks for what the allocator has not, whatever it gives back.
+bool ends_without_memory(const std::vector<RoleReplay>& replays);
+
 // "expandable_segments true" where the step fits with it and not without; else "".
 std::string change_of_allocator(const Resolved& resolved, const Schedule& schedule,
                                 const Timeline& timeline, const std::vector<RoleReplay>& replays);

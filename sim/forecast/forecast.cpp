@@ -259,6 +259,9 @@ Seconds add_stragglers(const Resolved& r, const Schedule& schedule, const CostTa
                                     [&](const ExposedPart& part) { return part.seconds < lost; });
   parts.insert(shorter, {"slowest_rank", lost});
   report.split.by_provenance[static_cast<std::size_t>(r.profile.provenance)] += lost;
+  for (RoleMemory& role : report.memory) {
+    if (role.reserved && role.reserved->retried_step > 0) role.reserved->retried_step += lost;
+  }
   return lost;
 }
 

@@ -37,16 +37,16 @@ ReservedMemory reserved_of(const RoleReplay& replay) {
   return reserved;
 }
 
-bool out_of_memory(const std::vector<RoleReplay>& replays) {
-  return std::any_of(replays.begin(), replays.end(),
-                     [](const RoleReplay& replay) { return !replay.out_of_memory.empty(); });
-}
-
 Bytes room_for_tensors(const Resolved& resolved) {
   return resolved.cluster.machine.gpu.memory_bytes - sum_of(overheads(resolved.cluster.world_size));
 }
 
 }  // namespace
+
+bool ends_without_memory(const std::vector<RoleReplay>& replays) {
+  return std::any_of(replays.begin(), replays.end(),
+                     [](const RoleReplay& replay) { return !replay.out_of_memory.empty(); });
+}
 
 std::vector<RoleReplay> replay_within(const Resolved& resolved, const Schedule& schedule,
                                       const Timeline& timeline, std::vector<RoleMemory>& roles) {
@@ -62,12 +62,13 @@ std::vector<RoleReplay> replay_within(const Resolved& resolved, const Schedule& 
 
 std::string change_of_allocator(const Resolved& resolved, const Schedule& schedule,
                                 const Timeline& timeline, const std::vector<RoleReplay>& replays) {
-  if (!out_of_memory(replays) || resolved.allocator.expandable_segments) return "";
+  if (!ends_without_memory(replays) || resolved.allocator.expandable_segments) return "";
   ReplayOptions options;
   options.allocator.expandable_segments = true;
   options.allocator.capacity = room_for_tensors(resolved);
-  return out_of_memory(replay_memory(schedule, timeline, options)) ? ""
-                                                                   : "expandable_segments true";
+  return ends_without_memory(replay_memory(schedule, timeline, options))
+             ? ""
+             : "expandable_segments true";
 }
 
 }  // namespace stepcast

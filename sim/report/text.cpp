@@ -252,13 +252,19 @@ class Page {
     parts += ", cached " + human_gib(r.cached);
     folded("  ", fmt::format("the allocator reserves {} at most{}: {}", human_gib(r.peak),
                              r.moment.empty() ? "" : ", at " + r.moment, parts));
-    if (r.retries > 0) {
-      const bool some = r.retried_step > 0;
-      folded("  ", fmt::format("{} cudaMalloc retr{} in every {}step: the host waits for the "
-                               "device, frees the cache and asks again, {} {}",
-                               r.retries, r.retries == 1 ? "y" : "ies", some ? "other " : "",
-                               some ? "and such a step takes" : "and stands still for",
-                               human_seconds(some ? r.retried_step : r.retry_wait)));
+    if (r.retries > 0 && r.out_of_memory.empty()) {
+      const char* where = "this step, whose time does not have them";
+      std::string how_long;
+      if (r.retried_step > 0) {
+        where = "every other step";
+        how_long = ", and such a step takes " + human_seconds(r.retried_step);
+      } else if (r.retry_wait > 0) {
+        where = "every step";
+        how_long = ", and stands still for " + human_seconds(r.retry_wait);
+      }
+      folded("  ", fmt::format("{} cudaMalloc retr{} in {}: the host waits for the device, frees "
+                               "the cache and asks again{}",
+                               r.retries, r.retries == 1 ? "y" : "ies", where, how_long));
     }
   }
 
