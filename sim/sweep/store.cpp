@@ -77,6 +77,32 @@ struct Store::Database {
     if (sqlite3_exec(handle, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) fail(what);
   }
 
+  // `write` as one transaction that nobody else's is beside: what it finds stays as it is until
+  // then.
+  template <typename Write>
+  void alone(Write&& write) const {
+    run("BEGIN IMMEDIATE");
+    try {
+      write();
+    } catch (...) {
+      sqlite3_exec(handle, "ROLLBACK", nullptr, nullptr, nullptr);
+      throw;
+    }
+    run("COMMIT");
+  }
+
+  // SQLite does not ask the busy handler here: of two that come at once one would be refused.
+  void log_ahead() {
+    for (int times = 0;; ++times) {
+      const int code =
+          sqlite3_exec(handle, "PRAGMA journal_mode=WAL", nullptr, nullptr, nullptr) & 0xff;
+      if (code == SQLITE_OK) return;
+      if ((code != SQLITE_BUSY && code != SQLITE_LOCKED) || on_busy(this, times) == 0) {
+        fail("cannot be written");
+      }
+    }
+  }
+
   struct Statement {
     const Database& db;
     sqlite3_stmt* handle = nullptr;
@@ -195,20 +221,19 @@ struct Store::Database {
     }
   }
 
+  void make_table() const {
+    if (has_tables()) return;  // another program was faster
+    std::string columns = "key TEXT PRIMARY KEY, version TEXT, state TEXT, why TEXT, binding TEXT";
+    for (const Output& output : outputs) columns += fmt::format(", {} REAL", output.name);
+    run(fmt::format("PRAGMA application_id={}; PRAGMA user_version={}; CREATE TABLE points ({})",
+                    our_application, our_layout, columns));
+  }
+
   void create() {
     run("SELECT count(*) FROM sqlite_master", "cannot be read");
-    if (!has_tables()) {
-      std::string columns =
-          "key TEXT PRIMARY KEY, version TEXT, state TEXT, why TEXT, binding TEXT";
-      for (const Output& output : outputs) columns += fmt::format(", {} REAL", output.name);
-      run("PRAGMA journal_mode=WAL");
-      run(
-          fmt::format("BEGIN; PRAGMA application_id={}; PRAGMA user_version={}; "
-                      "CREATE TABLE IF NOT EXISTS points ({}); COMMIT",
-                      our_application, our_layout, columns));
-    }
+    if (!has_tables()) alone([&] { make_table(); });
     check_ours();
-    run("PRAGMA journal_mode=WAL");
+    log_ahead();
     run("PRAGMA synchronous=NORMAL");
     writes = true;
   }
@@ -246,12 +271,11 @@ void Store::put(const std::vector<std::string>& inputs, const std::vector<Stored
   std::vector<std::string> wanted;
   for (const Output& output : outputs) wanted.emplace_back(output.name);
   wanted.insert(wanted.end(), inputs.begin(), inputs.end());
-  db_->add_columns(wanted);
   std::string names = fixed_columns(), places = "?";
   for (const std::string& input : inputs) names += ", " + quoted(input);
   for (int i = 1; i < fixed_count + static_cast<int>(inputs.size()); ++i) places += ", ?";
-  db_->run("BEGIN IMMEDIATE");
-  try {
+  db_->alone([&] {
+    db_->add_columns(wanted);
     Database::Statement insert(
         *db_, fmt::format("INSERT OR REPLACE INTO points ({}) VALUES ({})", names, places));
     for (const StoredPoint& point : points) {
@@ -266,11 +290,7 @@ void Store::put(const std::vector<std::string>& inputs, const std::vector<Stored
       insert.step();
       insert.reset();
     }
-  } catch (...) {
-    sqlite3_exec(db_->handle, "ROLLBACK", nullptr, nullptr, nullptr);
-    throw;
-  }
-  db_->run("COMMIT");
+  });
 }
 
 PointTable Store::read() const {
