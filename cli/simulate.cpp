@@ -18,6 +18,7 @@
 #include "cli/scenario_flags.hpp"
 #include "cli/step_page.hpp"
 #include "cli/step_trace.hpp"
+#include "sim/forecast/fit.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/params_tables.hpp"
 #include "sim/report/format.hpp"
@@ -98,8 +99,7 @@ void refuse_one_file_twice(const Options& options) {
 }
 
 void write_snapshot(const Forecast& f, const std::string& file) {
-  ReplayOptions options;
-  options.allocator = f.resolved.allocator;
+  ReplayOptions options = replay_options(f.resolved, f.report.memory);
   options.record = true;
   write_file(file,
              memory_snapshot(f.schedule, f.timeline, replay_memory(f.schedule, f.timeline, options),

@@ -6,6 +6,7 @@
 #include "cli/json_text.hpp"
 #include "sim/forecast/evaluator.hpp"
 #include "sim/forecast/interval.hpp"
+#include "sim/forecast/resolve.hpp"
 #include "sim/forecast/scenario_keys.hpp"
 #include "sim/report/timeline_json.hpp"
 
@@ -40,9 +41,9 @@ Json point_json(const Evaluation& e) {
 
 Json interval_json(const Forecast& f) {
   const StepInterval i = interval_of(f.report, f.resolved.profile);
-  return {{"low_s", i.low},        {"high_s", i.high},     {"profile", i.profile},
-          {"kernels", i.kernels},  {"network", i.network}, {"scale", i.scale},
-          {"borrowed", i.borrowed}};
+  return {{"low_s", i.low},       {"high_s", i.high},      {"profile", i.profile},
+          {"kernels", i.kernels}, {"network", i.network},  {"scale", i.scale},
+          {"memory", i.memory},   {"borrowed", i.borrowed}};
 }
 
 }  // namespace
@@ -58,7 +59,7 @@ std::string scaling_document(const Scenario& scenario, const Report& report) {
   Json points = Json::array();
   Json left_out = Json::array();
   Evaluator evaluator;
-  for (const int nodes : sizes(report.nodes, !load_machine(report.machine).nics.empty())) {
+  for (const int nodes : sizes(report.nodes, !resolve_cluster(base).machine.nics.empty())) {
     base.nodes = nodes;
     const Evaluation e = evaluator.evaluate(base);
     if (e.has_time()) {

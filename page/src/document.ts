@@ -80,6 +80,7 @@ export interface Interval {
   kernels: number;
   network: number;
   scale: number;
+  memory: number; // of high_s alone
   borrowed: boolean; // the profile was not fitted; its deviation is how fitted ones differ
 }
 

@@ -75,6 +75,7 @@ class Why {
     accumulation();
     communication();
     gathers();
+    full_device();
     host();
     limiter();
     batch();
@@ -198,6 +199,25 @@ class Why {
     if (r().hfu <= 1.01 * r().mfu) return;
     say(fmt::format("Checkpointing ({}) repeats {} of all operations to save memory.",
                     r().checkpointing, percent(1 - r().mfu / r().hfu)));
+  }
+
+  void full_device() {
+    for (const RoleMemory& role : r().memory) {
+      if (!role.reserved || role.reserved->retries == 0) continue;
+      const ReservedMemory& m = *role.reserved;
+      std::string cost = "which the step time leaves out";
+      if (m.retry_wait > 0)
+        cost = fmt::format("which makes it {} longer", human_seconds(m.retry_wait));
+      if (m.retried_step > 0) {
+        cost += fmt::format("; with all of it a step takes {}", human_seconds(m.retried_step));
+      }
+      say(fmt::format(
+          "The device is full: {} a step the allocator waits for it, gives its cache back and asks "
+          "cudaMalloc again, {}. A smaller micro-batch, more checkpointing or "
+          "--expandable-segments true may spare it that.",
+          m.retries == 1 ? "once" : fmt::format("{} times", m.retries), cost));
+      return;
+    }
   }
 
   void straggler() {

@@ -138,10 +138,7 @@ void extend_memory(RoleMemory& role, const RoleMemory& few, Bytes capacity, int 
                    int micro_batches, const Line& line) {
   role.peak_moment = moment_of(role.peak_moment, last, micro_batches);
   if (!role.reserved) return;
-  Bytes room = capacity;
-  for (const MemoryRow& row : role.rows) {
-    if (row.kind == "cuda_context" || row.kind == "nccl") room -= row.bytes;
-  }
+  const Bytes room = room_for_blocks(role, capacity);
   if (few.reserved) role.reserved = extended(*few.reserved, *role.reserved, line, room);
   role.reserved->moment = moment_of(role.reserved->moment, last, micro_batches);
 }

@@ -168,7 +168,7 @@ struct Evaluator::Impl {
     std::vector<RoleMemory> memory = known.memory;
     const std::vector<RoleReplay> replays = add_reserved(known, r, timeline, memory);
     const std::optional<RetriedStep> retried =
-        retried_step(r, known.schedule, answers, replays, memory);
+        retried_step(r, known.schedule, answers, timeline.period(), replays, memory);
     Report report =
         retried ? reported(r, retried->schedule, retried->costs, retried->timeline, answers,
                            std::move(memory), own)

@@ -16,9 +16,12 @@ namespace stepcast {
 // CUDA context and NCCL's buffers.
 std::vector<RoleMemory> memory_of_roles(const Resolved& resolved, const Schedule& schedule);
 
-// Runs the timeline through the caching allocator with what the GPU has beside the CUDA context and
-// NCCL, and fills RoleMemory::reserved. Where the tensors alone are too much nothing is to be
-// decided any more: then the replay has no limit, and shows what would be reserved.
+// What the allocator has: the GPU's memory beside the CUDA context and NCCL. Where the tensors
+// alone are too much nothing is to be decided any more: then the replay has no limit, and shows
+// what would be reserved.
+ReplayOptions replay_options(const Resolved& resolved, const std::vector<RoleMemory>& roles);
+
+// Runs the timeline through the caching allocator and fills RoleMemory::reserved.
 std::vector<RoleReplay> replay_within(const Resolved& resolved, const Schedule& schedule,
                                       const Timeline& timeline, std::vector<RoleMemory>& roles);
 

@@ -296,7 +296,8 @@ Forecast run_once(Resolved resolved) {
   f.timeline = run_reported_step(r, f.schedule, f.costs);
   std::vector<RoleMemory> memory = memory_of_roles(r, f.schedule);
   f.memory = replay_within(r, f.schedule, f.timeline, memory);
-  if (auto retried = retried_step(r, f.schedule, collectives, f.memory, memory)) {
+  if (auto retried =
+          retried_step(r, f.schedule, collectives, f.timeline.period(), f.memory, memory)) {
     f.schedule = std::move(retried->schedule);
     f.costs = std::move(retried->costs);
     f.timeline = std::move(retried->timeline);

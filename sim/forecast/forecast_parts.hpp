@@ -28,15 +28,17 @@ struct RetriedStep {
   std::vector<RoleReplay> memory;
 };
 
-// Where `replays` of the steady step's timeline found retries: the step run again with them
-// (sim/memory/retries.hpp), and `roles` with what is reserved then.
+// Where `replays` of the steady step's timeline, `without` seconds long, found retries: the step
+// run again with them (sim/memory/retries.hpp), and `roles` with what is reserved then.
 //
-// A host that has waited has lost its lead, so fewer blocks wait for streams, and where that was
-// what filled the device the next step retries nowhere: the steps take turns. Then there is nothing
-// to run instead, and `roles` say how long a step with retries is. Of a first step nothing: it is
-// not the program that repeats.
+// Taken where the step with its waits retries at the same ops again. It need not: a host that has
+// waited has lost its lead, so fewer blocks wait for streams (record_stream), and where that was
+// what filled the device, there are fewer retries after some. Then the truth is between the step
+// without and the step with all of them: nothing is returned, and `roles` say how long the latter
+// is. Nothing either of a first step, which is not the program that repeats, and where the device
+// cannot hold the step at all.
 std::optional<RetriedStep> retried_step(const Resolved& resolved, const Schedule& schedule,
-                                        const Collectives& collectives,
+                                        const Collectives& collectives, Seconds without,
                                         const std::vector<RoleReplay>& replays,
                                         std::vector<RoleMemory>& roles);
 

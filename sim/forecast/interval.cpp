@@ -29,7 +29,17 @@ constexpr double between_nodes = 0.02;
 // that says it did (validate/published/factors.cpp, fit.cpp).
 constexpr double unknown_jitter = 1.0;
 constexpr double fitted_jitter = 0.7;
+// Of devices whose blocks leave less than a twentieth free.
+constexpr double full_device = 0.116;
+constexpr double full = 0.95;
 constexpr double one_in_ten = 1.2816;  // of a normal distribution
+
+bool is_full(const Report& report) {
+  return std::any_of(report.memory.begin(), report.memory.end(), [&](const RoleMemory& role) {
+    return role.reserved && static_cast<double>(role.reserved->peak) >=
+                                full * static_cast<double>(room_for_blocks(role, report.capacity));
+  });
+}
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -163,22 +173,27 @@ StepInterval interval_of(const Report& report, const SoftwareProfile& profile) {
   interval.scale = std::hypot(report.nodes > 1 ? between_nodes : 0,
                               slowest / report.step_time * part_beyond_fit(report.gpus, profile) *
                                   spread_of_jitter(profile));
+  interval.memory = is_full(report) ? full_device : 0;
   // In logarithms, so that a wide interval stays above 0.
-  const double width = std::exp(one_in_ten * interval.deviation());
-  interval.low = report.step_time / width;
-  interval.high = report.step_time * width;
+  const double either_way = interval.deviation();
+  interval.low = report.step_time / std::exp(one_in_ten * either_way);
+  interval.high = report.step_time * std::exp(one_in_ten * std::hypot(either_way, interval.memory));
+  for (const RoleMemory& role : report.memory) {
+    if (role.reserved) interval.high = std::max(interval.high, role.reserved->retried_step);
+  }
   return interval;
 }
 
 std::string words(const StepInterval& i) {
   return fmt::format(
       "8 steps in 10 take {} to {}; deviations: profile {:.1f} %{}, kernels {:.1f} %, network "
-      "{:.1f} %, scale {:.1f} %",
+      "{:.1f} %, scale {:.1f} %{}",
       human_seconds(i.low), human_seconds(i.high), i.profile * 100,
       i.borrowed  ? " (not fitted: as fitted ones differ)"
       : i.carried ? " (fitted on another GPU)"
                   : "",
-      i.kernels * 100, i.network * 100, i.scale * 100);
+      i.kernels * 100, i.network * 100, i.scale * 100,
+      i.memory == 0 ? "" : fmt::format(", upwards a full device {:.1f} %", i.memory * 100));
 }
 
 }  // namespace stepcast

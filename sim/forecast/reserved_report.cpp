@@ -48,14 +48,19 @@ bool ends_without_memory(const std::vector<RoleReplay>& replays) {
                      [](const RoleReplay& replay) { return !replay.out_of_memory.empty(); });
 }
 
-std::vector<RoleReplay> replay_within(const Resolved& resolved, const Schedule& schedule,
-                                      const Timeline& timeline, std::vector<RoleMemory>& roles) {
+ReplayOptions replay_options(const Resolved& resolved, const std::vector<RoleMemory>& roles) {
   ReplayOptions options;
   options.allocator = resolved.allocator;
   if (fits(roles, resolved.cluster.machine.gpu.memory_bytes)) {
     options.allocator.capacity = room_for_tensors(resolved);
   }
-  std::vector<RoleReplay> replays = replay_memory(schedule, timeline, options);
+  return options;
+}
+
+std::vector<RoleReplay> replay_within(const Resolved& resolved, const Schedule& schedule,
+                                      const Timeline& timeline, std::vector<RoleMemory>& roles) {
+  std::vector<RoleReplay> replays =
+      replay_memory(schedule, timeline, replay_options(resolved, roles));
   for (std::size_t i = 0; i < roles.size(); ++i) roles[i].reserved = reserved_of(replays[i]);
   return replays;
 }

@@ -79,6 +79,27 @@ bool retries_in_step(const std::vector<RoleReplay>& replays) {
 
 bool is_of_retry(const Op& op) { return op.verb == verb_wait || op.verb == cuda_malloc; }
 
+bool retries_again(const Schedule& with, const std::vector<RoleReplay>& first,
+                   const std::vector<RoleReplay>& second) {
+  const auto retried = [](const std::vector<AllocatorStall>& stalls) {
+    std::vector<OpIndex> ops;
+    for (const AllocatorStall& stall : stalls) {
+      if (stall.retried) ops.push_back(stall.op);
+    }
+    return ops;
+  };
+  for (std::size_t role = 0; role < first.size(); ++role) {
+    const std::vector<OpIndex> then = retried(first[role].stalls);
+    std::vector<OpIndex> now = retried(second[role].stalls);
+    const std::vector<Op>& ops = with.roles[role].steps.back().ops;
+    for (OpIndex& op : now) {  // its place without the ops that were added before it
+      op -= static_cast<OpIndex>(std::count_if(ops.begin(), ops.begin() + op, is_of_retry));
+    }
+    if (now != then) return false;
+  }
+  return true;
+}
+
 Schedule with_retries(const Schedule& schedule, const std::vector<RoleReplay>& replays) {
   STEPCAST_ASSERT(replays.size() == schedule.roles.size(), "a replay a role");
   Schedule stalled = schedule;

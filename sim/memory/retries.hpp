@@ -33,6 +33,10 @@ bool retries_in_step(const std::vector<RoleReplay>& replays);
 // Whether it is one of the ops that with_retries adds.
 bool is_of_retry(const Op& op);
 
+// Whether the replays of `with`, the schedule with what `first` found, retry at the same ops.
+bool retries_again(const Schedule& with, const std::vector<RoleReplay>& first,
+                   const std::vector<RoleReplay>& second);
+
 // The schedule with what its replays, one a role, found in the last step. Other steps are left, and
 // so are roles without a retry.
 Schedule with_retries(const Schedule& schedule, const std::vector<RoleReplay>& replays);

@@ -161,7 +161,7 @@ MachineSearch Searcher::search(const std::string& name, std::int32_t index) {
           choice.expandable = true;
           const Trial whole = timed(evaluator_, space_.asked, choice, name, "fluid");
           ++result.counts.confirmed;
-          if (whole.fits && whole.step < t.step) t = whole;
+          if (whole.fits && whole.retries < t.retries) t = whole;
         }
         ++tried;
         if (!best || t.samples / t.step > best->samples / best->step) best = t;

@@ -26,8 +26,8 @@ struct ReservedMemory {
   Bytes cached = 0;           // and free blocks
   Bytes peak_active = 0;      // tensors and waiting, at their own peak
   int retries = 0;            // a step: the device was full, the cache was freed
-  Seconds retry_wait = 0;     // what the host stands still for them, in the step time
-  Seconds retried_step = 0;   // where every other step has them and this one has not: what it takes
+  Seconds retry_wait = 0;     // by how much they make the step longer, in the step time
+  Seconds retried_step = 0;   // where the step leaves them out: what it takes with all of them
   std::string out_of_memory;  // who asked for what, and what was held; empty: nobody went without
 };
 
@@ -110,6 +110,9 @@ struct Report {
 // Bytes a GPU sends in one step, all calls of a row together.
 double bytes_sent_intra(const CollectiveRow& row);
 double bytes_sent_inter(const CollectiveRow& row);
+
+// What the allocator may reserve: all but the CUDA context and NCCL's buffers.
+Bytes room_for_blocks(const RoleMemory& role, Bytes capacity);
 
 std::string role_words(const RoleMemory& role);  // "rest (7 GPUs)"
 // What does not fit, where, and how much other roles have free: "does not fit: 25.1 GiB needed on

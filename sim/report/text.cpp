@@ -252,20 +252,21 @@ class Page {
     parts += ", cached " + human_gib(r.cached);
     folded("  ", fmt::format("the allocator reserves {} at most{}: {}", human_gib(r.peak),
                              r.moment.empty() ? "" : ", at " + r.moment, parts));
-    if (r.retries > 0 && r.out_of_memory.empty()) {
-      const char* where = "this step, whose time does not have them";
-      std::string how_long;
-      if (r.retried_step > 0) {
-        where = "every other step";
-        how_long = ", and such a step takes " + human_seconds(r.retried_step);
-      } else if (r.retry_wait > 0) {
-        where = "every step";
-        how_long = ", and stands still for " + human_seconds(r.retry_wait);
-      }
-      folded("  ", fmt::format("{} cudaMalloc retr{} in {}: the host waits for the device, frees "
-                               "the cache and asks again{}",
-                               r.retries, r.retries == 1 ? "y" : "ies", where, how_long));
+    if (r.retries > 0 && r.out_of_memory.empty()) folded("  ", retries(r));
+  }
+
+  static std::string retries(const ReservedMemory& r) {
+    const std::string what =
+        fmt::format("{} cudaMalloc retr{} a step", r.retries, r.retries == 1 ? "y" : "ies");
+    const char* how = "the host waits for the device, frees the cache and asks again";
+    if (r.retry_wait > 0) {
+      return fmt::format("{}: {}, which makes it {} longer", what, how,
+                         human_seconds(r.retry_wait));
     }
+    const std::string beside = fmt::format("{} that the step time leaves out: {}", what, how);
+    if (r.retried_step <= 0) return beside;
+    return fmt::format("up to {}; with all of them a step takes {}", beside,
+                       human_seconds(r.retried_step));
   }
 
   void trust() {
@@ -288,6 +289,13 @@ class Page {
 };
 
 }  // namespace
+
+Bytes room_for_blocks(const RoleMemory& role, Bytes capacity) {
+  for (const MemoryRow& row : role.rows) {
+    if (row.kind == "cuda_context" || row.kind == "nccl") capacity -= row.bytes;
+  }
+  return capacity;
+}
 
 std::string role_words(const RoleMemory& role) {
   return fmt::format("{} ({} GPU{})", role.role, role.ranks, role.ranks == 1 ? "" : "s");

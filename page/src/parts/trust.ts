@@ -27,7 +27,8 @@ export function trustCard(forecast: any, interval: Interval): HTMLElement {
     {class: 'subtitle', style: 'margin-top:12px'},
     `8 steps in 10 take ${secondsRange(interval.low_s, interval.high_s)}. Standard deviations: software profile ${percent(interval.profile)}` +
       `${interval.borrowed ? ' (this one was not fitted to measured steps: as fitted ones differ)' : ''}, ` +
-      `kernels ${percent(interval.kernels)}, network ${percent(interval.network)}, scale ${percent(interval.scale)}.`,
+      `kernels ${percent(interval.kernels)}, network ${percent(interval.network)}, scale ${percent(interval.scale)}` +
+      `${interval.memory > 0 ? `, upwards a full device ${percent(interval.memory)}` : ''}.`,
   );
   // The interval's sentence stands above already.
   const notes = (forecast.notes as string[]).filter((note) => !note.startsWith('8 steps in 10'));

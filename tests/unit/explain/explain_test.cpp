@@ -93,6 +93,7 @@ TEST_CASE("where the allocator retries, expandable segments are among the change
   });
   REQUIRE(change != e.changes.end());
   CHECK(change->gain > 0.01);
+  CHECK(says(e, "The device is full: 2 times a step"));
   const Report then = forecast(change->scenario).report;
   CHECK(then.memory.front().reserved->retries == 0);
 }

@@ -27,6 +27,24 @@ TEST_CASE("deviations of profile, network and scale add up as independent ones")
   CHECK(interval.low * interval.high == doctest::Approx(1.0));
 }
 
+TEST_CASE("a device whose blocks fill it makes the interval longer upwards") {
+  Report report;
+  report.step_time = 1.0;
+  report.capacity = 100;
+  SoftwareProfile profile;
+  profile.residual = 0.02;
+  RoleMemory& role = report.memory.emplace_back();
+  role.rows = {{"cuda_context", 4}, {"nccl", 6}, {"parameter", 70}};
+  role.reserved.emplace().peak = 85;  // of the 90 that are left: 94.4 %
+  CHECK(interval_of(report, profile).memory == 0);
+  role.reserved->peak = 86;  // 95.6 %
+  const StepInterval full = interval_of(report, profile);
+  // Downwards 2 % times 1.2816, upwards sqrt(2^2 + 11.6^2) = 11.77 %, times 1.2816: 15.09 %.
+  CHECK(std::log(full.low) == doctest::Approx(-0.02563).epsilon(1e-3));
+  CHECK(std::log(full.high) == doctest::Approx(0.1509).epsilon(1e-3));
+  CHECK(words(full).find("upwards a full device 11.6 %") != std::string::npos);
+}
+
 TEST_CASE("a profile without a residual may be as far off as fitted ones are, rate by rate") {
   Report report;
   report.step_time = 2.0;
