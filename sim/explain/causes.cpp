@@ -96,6 +96,10 @@ std::vector<ExposedCause> exposed_causes(const Report& report, const Cluster& cl
       c.place = "the step waits for its batch: the loader is slower than the GPU";
       continue;
     }
+    if (part.cause == "slowest_rank") {
+      c.place = "all ranks wait for the slowest of them, as GPUs of one kind differ";
+      continue;
+    }
     const Calls calls = calls_of(report, part.cause);
     c.calls = calls.count;
     c.bytes = calls.middle_bytes;

@@ -180,7 +180,9 @@ class Why {
       text += fmt::format(" and {} {} times ({})", e_.host[1].work, e_.host[1].count,
                           human_seconds(e_.host[1].seconds));
     }
-    say(text + ". It is launch-bound there, and a faster GPU or network gains nothing.");
+    const bool driver = first.work == "cuda_malloc";  // a full device: said above
+    say(text +
+        (driver ? "." : ". It is launch-bound there, and a faster GPU or network gains nothing."));
   }
 
   // FSDP1's: the host waits until an earlier gather's memory is free. Whether that costs anything

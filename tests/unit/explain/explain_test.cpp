@@ -94,6 +94,8 @@ TEST_CASE("where the allocator retries, expandable segments are among the change
   REQUIRE(change != e.changes.end());
   CHECK(change->gain > 0.01);
   CHECK(says(e, "The device is full: 2 times a step"));
+  CHECK(says(e, "all ranks wait for the slowest of them"));
+  CHECK_FALSE(says(e, "launch-bound"));
   const Report then = forecast(change->scenario).report;
   CHECK(then.memory.front().reserved->retries == 0);
 }
