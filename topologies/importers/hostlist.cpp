@@ -8,7 +8,8 @@ namespace stepcast {
 
 namespace {
 
-constexpr std::size_t most_hosts = 100'000;  // more than any cluster; a short text may name as many
+constexpr std::size_t most_hosts =
+    65'536;  // as Slurm's own MAX_RANGE; a short text may name as many
 constexpr std::size_t longest_name = 256;
 
 class Expander {
@@ -45,13 +46,13 @@ class Expander {
       if (names.front().size() > longest_name) refuse("has a name of more than 256 letters");
     }
     if (names.front().empty()) refuse("has an empty name");
-    if (hosts_.size() + names.size() > most_hosts) refuse("is more than 100,000 hosts");
+    if (hosts_.size() + names.size() > most_hosts) refuse("is more than 65,536 hosts");
     hosts_.insert(hosts_.end(), names.begin(), names.end());
   }
 
   std::vector<std::string> product(const std::vector<std::string>& names,
                                    const std::vector<std::string>& numbers) const {
-    if (names.size() * numbers.size() > most_hosts) refuse("is more than 100,000 hosts");
+    if (names.size() * numbers.size() > most_hosts) refuse("is more than 65,536 hosts");
     std::vector<std::string> out;
     out.reserve(names.size() * numbers.size());
     for (const std::string& name : names) {
@@ -86,7 +87,7 @@ class Expander {
       }
       if (last < value(first)) refuse("has a range that falls");
       if (static_cast<std::size_t>(last - value(first)) >= most_hosts - numbers.size()) {
-        refuse("is more than 100,000 hosts");
+        refuse("is more than 65,536 hosts");
       }
       for (std::int64_t n = value(first); n <= last; ++n) {
         numbers.push_back(fmt::format("{:0{}}", n, first.size()));

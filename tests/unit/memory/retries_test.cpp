@@ -15,7 +15,7 @@ namespace {
 // Two tensors of 30 MiB in the pool of `side`: `a` is used on `compute` for 6 s and freed by
 // record_stream, the host does not wait, and `b` is asked for. With room for 40 MiB `b` has to wait
 // until `a` is past, and its segment given back.
-const char* const two_tensors = R"(stepcast-schedule 1
+const char* const retrying_step = R"(stepcast-schedule 1
 mesh shard=1
 lane main
 stream compute
@@ -66,7 +66,7 @@ std::vector<RoleReplay> replays_of(const Schedule& schedule, const Timeline& tim
 }
 
 TEST_CASE("a retry: the host waits for the device, then pays each call") {
-  const Schedule schedule = parse_schedule(two_tensors, "test");
+  const Schedule schedule = parse_schedule(retrying_step, "test");
   const std::vector<RoleReplay> replays = replays_of(schedule, run(schedule), 40 * mib);
   REQUIRE(replays.size() == 1);
   REQUIRE(retries_in_step(replays));
@@ -105,7 +105,7 @@ TEST_CASE("a retry: the host waits for the device, then pays each call") {
 }
 
 TEST_CASE("a step without a retry is left as it is") {
-  const Schedule schedule = parse_schedule(two_tensors, "test");
+  const Schedule schedule = parse_schedule(retrying_step, "test");
   const std::vector<RoleReplay> replays = replays_of(schedule, run(schedule), 0);
   CHECK(!retries_in_step(replays));
   CHECK(equal(with_retries(schedule, replays), schedule));
