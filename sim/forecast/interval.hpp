@@ -34,13 +34,13 @@
 //             in 10 lie within sinh(1.28 * 1) = 1.66 of the loss, a deviation of 1.30 of it (0.80
 //             where fitted). Of a fitted profile only what is beyond the GPUs that its rows had
 //             (SoftwareProfile::fitted_gpus): the rest is in its factors.
-//   memory    Only upwards, where the allocator reserves 95 % and more of what it may: 11.6 %. So
-//   far
-//             off, root mean square, are the 12 fitted rows of llm-foundry in the ledger of which
-//             that is forecast, 5 of them 8.5 % and more too fast. Retries are in the step; what is
-//             not is that ranks retry one after the other, and that what a layer keeps is one block
-//             in the replay, where the allocator has pieces that leave holes. Where the step time
-//             leaves retries out, `high` is a step with all of them at least.
+//   memory    Only upwards, where the allocator reserves 95 % and more of what it may: 11.6 %. The
+//             12 fitted rows of llm-foundry in the ledger of which that is forecast are so far off
+//             (root mean square), 5 of them 8.5 % and more too fast. Retries are in the step or
+//             said beside it; in neither is that ranks retry one after the other, and that what a
+//             layer keeps is one block in the replay, where the allocator has pieces that leave
+//             holes. Where the step time leaves retries out, `high` is a step with all of them at
+//             least.
 //
 // Example: residual 2 %, all kernels modelled, 16 nodes, 6 % of the step exposed between nodes:
 // sqrt(2^2 + 1.8^2 + 2^2) = 3.4 %, times 1.28: 4.3 % to either side. 3 % more for the slowest of
