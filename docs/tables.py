@@ -9,7 +9,8 @@ table stands behind a comment that says which command its rows are of:
 
 `{}` is the first `code` of a row's first cell, or nothing where it has none (`{cell}`: the whole cell).
 The other cells are what their column's heading says; a heading `ddp: step` and those behind it are of
-the command with `{column}` replaced by `ddp`. --check changes nothing and exits 1 where a table is stale; it is a test."""
+the command with `{column}` replaced by `ddp`. --check changes nothing and exits 1 where a table is
+stale; it is a test."""
 import functools
 import json
 import pathlib
@@ -68,7 +69,10 @@ def filled(rows, command, program):
         first = line.strip("|").split("|")[0].strip()
         flags = re.search(r"`([^`]*)`", first)
         row = command.replace("{}", flags[1] if flags else "").replace("{cell}", first)
-        cells = [column(step_of(row.replace("{column}", group), program)) for group, column in groups(headings)]
+        cells = [
+            column(step_of(row.replace("{column}", group), program))
+            for group, column in groups(headings)
+        ]
         lines[i] = "| " + " | ".join([first, *cells]) + " |"
     return "\n".join(lines) + "\n"
 

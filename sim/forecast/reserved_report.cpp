@@ -30,7 +30,6 @@ ReservedMemory reserved_of(const RoleReplay& replay) {
   reserved.cached = replay.at_peak.cached;
   reserved.peak_active = replay.peak_active;
   reserved.retries = replay.retries;
-  reserved.retry_wait = replay.retry_wait;
   if (!replay.out_of_memory.empty()) {
     reserved.out_of_memory = sentence(replay.out_of_memory.front());
   }

@@ -12,9 +12,6 @@ std::optional<RetriedStep> retried_step(const Resolved& r, const Schedule& sched
                                         const Collectives& collectives, Seconds without,
                                         const std::vector<RoleReplay>& replays,
                                         std::vector<RoleMemory>& roles) {
-  for (RoleMemory& role : roles) {
-    if (role.reserved) role.reserved->retry_wait = 0;  // the step has none of it yet
-  }
   if (r.first_step || r.to_run || !retries_in_step(replays)) return std::nullopt;
   if (ends_without_memory(replays)) return std::nullopt;
   RetriedStep run;
